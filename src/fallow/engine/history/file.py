@@ -14,7 +14,7 @@ from fallow.core.interval import Card
 from fallow.engine.history.collector import Batch
 from fallow.engine.history.reader import HistoryReader
 from fallow.engine.history.sqlite_file import clock_time, says_damaged, set_aside
-from fallow.engine.history.store import FILE_NAME, LastWritten, Store
+from fallow.engine.history.store import FILE_NAME, LastWritten, Newest, Store
 
 
 class HistoryFile:
@@ -30,6 +30,7 @@ class HistoryFile:
         self._file: tuple[int, int] | None = None
         """The file that was written last, whether it is open or not."""
         self._written: LastWritten = {}
+        self._newest: Newest | None = None
         self._cards: dict[str, Card] = {}
 
     def write(self, batch: Batch) -> Store:
@@ -66,8 +67,7 @@ class HistoryFile:
                 return False  # it stays, and so does the reason why nothing is kept
             when = clock_time(self._wall_s())
             self._tell(f"history was damaged ({error}): what was before {when} is in {kept}, and a new one begins")
-            self._file = None
-            self._written.clear()
+            self._forget()
             return True
 
     def close(self) -> None:
@@ -81,9 +81,12 @@ class HistoryFile:
     def _write(self, batch: Batch) -> Store:
         while True:
             store = self.store()
-            store.write(batch if self._file == store.file else batch._replace(cards=self._cards))
+            if store.may_be_another():
+                self._notice_older_copy(store)
+                batch = batch._replace(cards=self._cards)
+            store.write(batch)
             if not store.is_taken_away:  # else it was written to a file that no reader finds
-                self._file = store.file
+                self._file, self._newest = store.file, store.newest or self._newest
                 return store
 
     def _opened(self) -> Store:
@@ -96,6 +99,18 @@ class HistoryFile:
             if self._file is not None and (self._store.was_empty or self._file != self._store.file):
                 when = clock_time(self._wall_s())
                 self._tell(f"history was taken away: what was before {when} is gone, and a new one begins")
-                self._file = None
-                self._written.clear()
+                self._forget()
         return self._store
+
+    def _forget(self) -> None:
+        """Forget what was written: a new file begins."""
+        self._file = self._newest = None
+        self._written.clear()
+
+    def _notice_older_copy(self, store: Store) -> None:
+        """Report rows that are gone from the same file: somebody has written an older copy over it."""
+        since_ms = None if self._newest is None else store.missing_since_ms(self._newest)
+        if since_ms is not None:
+            self._newest = None
+            since, when = clock_time(since_ms / 1000), clock_time(self._wall_s())
+            self._tell(f"history was replaced by an older copy: what was written between {since} and {when} is gone")

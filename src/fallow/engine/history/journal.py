@@ -69,6 +69,9 @@ class Journal:
         """Since when rows wait, while they do."""
         self._told = ""
         self._was_open = False
+        self._others_wrote: int | None = None
+        self._newest: tuple[int, float] | None = None
+        """The number and the time of the last row that this process has written to the file."""
         self._try_to(lambda: None)
 
     def verdict(self, verdict: Verdict, keys: Iterable[str]) -> None:
@@ -137,6 +140,7 @@ class Journal:
             if self._is_there():
                 break
         first = last - len(self._waiting)
+        self._newest = (last, self._waiting[-1].wall_s) if self._waiting else self._newest
         self._waiting.clear()
         # By the numbers in the file: most processes write a few rows and end, and together they write any number.
         if first // self._trim_each != last // self._trim_each:
@@ -198,7 +202,7 @@ class Journal:
             return False
         when = sqlite_file.clock_time(self._wall_s())
         self._tell(f"the journal was damaged ({error}): rows from before {when} are in {kept}, and a new one begins")
-        self._was_open = False  # the new one needs no report
+        self._was_open, self._newest = False, None  # the new one needs no report
         return True
 
     def _say_once(self, sentence: str) -> None:
@@ -220,8 +224,23 @@ class Journal:
             if self._was_open and (new or before != self._file):
                 when = sqlite_file.clock_time(self._wall_s())
                 self._tell(f"the journal was taken away: rows from before {when} are gone, and a new one begins")
+                self._newest = None
             self._was_open = True
+            self._others_wrote = None
+        self._notice_older_copy(self._database)
         return self._database
+
+    def _notice_older_copy(self, database: sqlite3.Connection) -> None:
+        """Report rows that are gone from the same file: somebody has written an older copy over it."""
+        others_wrote = sqlite_file.others_wrote(database)
+        if others_wrote == self._others_wrote:
+            return
+        since_s = None if self._newest is None else journal_file.missing_since_s(database, *self._newest)
+        self._others_wrote = others_wrote
+        if since_s is not None:
+            self._newest = None
+            since, when = sqlite_file.clock_time(since_s), sqlite_file.clock_time(self._wall_s())
+            self._tell(f"the journal was replaced by an older copy: rows from between {since} and {when} are gone")
 
     def _is_there(self) -> bool:
         """Return whether the open file is what others find under its name."""

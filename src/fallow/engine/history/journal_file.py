@@ -155,6 +155,20 @@ def trim(database: sqlite3.Connection, most_rows: int) -> None:
         database.executemany("DELETE FROM event WHERE id = ?", rows)
 
 
+def missing_since_s(database: sqlite3.Connection, number: int, wall_s: float) -> float | None:
+    """Return since when rows are missing, if the row of that number is gone or is another one; else None.
+
+    A row that is gone while newer ones are there was deleted to keep the journal short.
+    """
+    found = database.execute("SELECT at FROM event WHERE id = ?", (number,)).fetchone()
+    if found is None:
+        found = database.execute("SELECT ? FROM event WHERE id > ? LIMIT 1", (wall_s, number)).fetchone()
+    if found == (wall_s,):
+        return None
+    before = database.execute("SELECT at FROM event WHERE id < ? ORDER BY id DESC LIMIT 1", (number,)).fetchone()
+    return 0.0 if before is None else float(before[0])
+
+
 def rest_power_w(database: sqlite3.Connection) -> dict[str, float]:
     """Return what each GPU draws at rest."""
     rows = database.execute("SELECT uuid, watts FROM rest_power").fetchall()

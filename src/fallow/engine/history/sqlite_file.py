@@ -76,6 +76,11 @@ def open_to_write(
     return database, new
 
 
+def others_wrote(database: sqlite3.Connection) -> int:
+    """Return a number that changes when anybody but this connection has changed the file, by SQLite or by hand."""
+    return int(database.execute("PRAGMA data_version").fetchone()[0])
+
+
 @contextmanager
 def transaction(database: sqlite3.Connection) -> Iterator[None]:
     """Commit everything done inside the block, or nothing."""

@@ -16,7 +16,7 @@ from fallow.core.interval import Card
 from fallow.engine.history import rollup, samples
 from fallow.engine.history.collector import Batch, Piece
 from fallow.engine.history.energy import Portion
-from fallow.engine.history.sqlite_file import BUSY_S, identity, open_to_write, transaction
+from fallow.engine.history.sqlite_file import BUSY_S, identity, open_to_write, others_wrote, transaction
 
 FILE_NAME = "history.db"
 MIGRATIONS = (
@@ -86,6 +86,10 @@ LastWritten = dict[int, tuple[int, int, int]]
 """The rows of the pieces that were written last, by their number: they may still grow, and be metered."""
 
 
+Newest = tuple[int, int, int, int]
+"""The row that was written last: card, begin, turn, span."""
+
+
 class Store:
     """Writes history. Every failure is an OSError, a sqlite3.Error or a FallowError, and changes nothing."""
 
@@ -97,6 +101,8 @@ class Store:
         self._cards: dict[str, int] = {}
         self._crews: dict[str, int] = {}
         self._last = last
+        self._others_wrote: int | None = None
+        self.newest: Newest | None = None
 
     def close(self) -> None:
         """Close the file."""
@@ -106,6 +112,24 @@ class Store:
     def is_taken_away(self) -> bool:
         """Return whether the open file is no longer what others find, so that what is written would not be read."""
         return identity(self._path) != self.file
+
+    def may_be_another(self) -> bool:
+        """Return whether anybody else has written the file since the last call, or it was just opened.
+
+        Then a GPU or a crew may have another number in it, or none.
+        """
+        before, self._others_wrote = self._others_wrote, others_wrote(self.database)
+        if before == self._others_wrote:
+            return False
+        self.forget()
+        return True
+
+    def missing_since_ms(self, newest: Newest) -> int | None:
+        """Return since when rows are missing, if the one that was written last is not there; else None."""
+        question = "SELECT 1 FROM interval WHERE card = ? AND begin = ? AND turn = ? AND span >= ?"
+        if self.database.execute(question, newest).fetchone() is not None:
+            return None
+        return int(self.database.execute("SELECT coalesce(max(begin + span), 0) FROM interval").fetchone()[0])
 
     def write(self, batch: Batch) -> None:
         """Write the whole batch, or nothing."""
@@ -122,6 +146,9 @@ class Store:
         except BaseException:
             self.forget()
             raise
+        if batch.pieces:
+            piece = batch.pieces[-1]
+            self.newest = (*last[piece.number], piece.end_ms - piece.begin_ms)
         self._last.clear()
         self._last.update(islice(last.items(), max(0, len(last) - _ROWS_REMEMBERED), None))
 

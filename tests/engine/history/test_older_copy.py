@@ -1,0 +1,76 @@
+"""An older copy is written over the file while it is used: what is gone is said, and nobody gets another's hours."""
+
+import pathlib
+import sqlite3
+from contextlib import closing
+
+from fallow.core.activity import Activity
+from fallow.engine.history.journal import Journal
+from fallow.engine.history.sqlite_file import clock_time
+from fallow.engine.history.writer import HistoryWriter
+from tests.engine.history.life import START_S, gpu_status, holder, status
+from tests.places import LIMIT_S
+from tests.reasons import said
+
+
+def test_rows_of_the_journal_that_an_older_copy_lacks_are_said_to_be_gone(tmp_path: pathlib.Path) -> None:
+    told: list[str] = []
+    file, now = tmp_path / "journal.db", iter(range(100, 200))
+    journal = Journal(str(tmp_path), lambda: float(next(now)), told.append)
+    journal.action("job", "ask", said("1"), ["gpu:1"])
+    older = file.read_bytes()
+    journal.action("job", "ask", said("2"), ["gpu:1"])
+    journal.action("job", "ask", said("3"), ["gpu:1"])
+    file.write_bytes(older)
+    journal.action("job", "ask", said("4"), ["gpu:1"])
+    assert [event.because for event in journal.last("gpu:1")] == ["4", "1"]
+    gone = f"rows from between {clock_time(100)} and {clock_time(104)} are gone"
+    assert told == [f"the journal was replaced by an older copy: {gone}"]
+    journal.close()
+
+
+def test_rows_of_another_process_and_rows_that_it_cleared_away_are_no_older_copy(tmp_path: pathlib.Path) -> None:
+    told: list[str] = []
+    journal = Journal(str(tmp_path), lambda: 1.0, told.append)
+    journal.action("job", "ask", said("ours"), ["gpu:1"])
+    other = Journal(str(tmp_path), lambda: 2.0, told.append, most_rows=4)
+    for number in range(9):
+        other.action("job", "ask", said(str(number)), ["gpu:1"])
+    other.close()
+    assert [event.because for event in journal.last("gpu:1")] == ["8", "7", "6", "5"]
+    journal.action("job", "ask", said("ours"), ["gpu:1"])
+    journal.close()
+    assert told == []
+
+
+def test_after_an_older_copy_of_history_each_user_and_gpu_has_its_own_hours(tmp_path: pathlib.Path) -> None:
+    told: list[str] = []
+    file = tmp_path / "history.db"
+    history = HistoryWriter(str(tmp_path), told.append)
+
+    def watch(seconds: range, user: str, gpus: int) -> None:
+        for second in seconds:
+            tick = (gpu_status(index, Activity.IDLE, holder(user=user)) for index in range(gpus))
+            history.record(status(START_S + second, *tick))
+            assert history.settle(LIMIT_S)
+
+    watch(range(40), "ada", 1)
+    older = file.read_bytes()
+    watch(range(40, 80), "bob", 2)
+    file.write_bytes(older)
+    watch(range(80, 120), "carol", 1)
+    watch(range(120, 160), "bob", 2)
+    history.close()
+    (sentence,) = told
+    assert sentence.startswith("history was replaced by an older copy: what was written between ")
+    assert f"between {clock_time(START_S + 36)} and " in sentence
+    with closing(sqlite3.connect(file)) as database:
+        found = database.execute(
+            "SELECT label, (begin - ?) / 1000, holders FROM interval JOIN card ON card.id = card"
+            " JOIN crew ON crew.id = crew ORDER BY begin, label",
+            (START_S * 1000,),
+        ).fetchall()
+    assert [(label, begin, text[3:6]) for label, begin, text in found] == [
+        *[("0", 0, "ada"), ("0", 39, "bob"), ("1", 40, "bob")],
+        *[("0", 79, "car"), ("0", 119, "bob"), ("1", 120, "bob")],
+    ]
