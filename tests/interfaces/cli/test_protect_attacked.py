@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from fallow.actuators.claims.folder import ClaimFolder
 from fallow.actuators.claims.protection_file import Says, understood
 from fallow.actuators.claims.protections import ProtectionFolder
+from fallow.core.errors import WrongUsage
 from fallow.core.protections import Everything, OneGpu, Protection, parse_target
 from fallow.interfaces.render.as_json import protection_facts
 from tests.actuators.claims.test_users import ADA, BOB, Users
@@ -504,3 +505,53 @@ def test_a_job_is_left_alone_after_a_neighbour_took_its_hold_away(open_folder: p
 def test_targets_as_they_are_written_are_read_back() -> None:
     for text in ("all", "gpu:GPU-a", "user:ada", "pid:12@345"):
         assert str(parse_target(text)) == text
+
+
+@pytest.mark.several_users
+def test_a_person_with_thousands_of_user_numbers_has_one_limit_for_all_of_them(claims: pathlib.Path) -> None:
+    """subuid(5) gives each user 65,536 of them: each had a limit of its own, and the page grew to 14 MB."""
+    protections = ProtectionFolder(
+        ClaimFolder(str(claims), take_over=False), lambda uid: "bob" if uid == BOB else str(uid)
+    )
+    write_many(claims, 100_000, 1_000)
+    for number in range(1, 1_001):
+        os.chown(claims / f"protection-{number}", 100_000 + number, 100_000 + number)
+    path = claims / "protection-9999"  # the last to be read
+    path.write_text('{"target": "gpu:x", "until": 2e9, "why": "his own"}')
+    os.chown(path, BOB, BOB)
+    for _ in range(4):
+        found = protections.active(NOW_S)
+    assert len(found) == 200 + 1 + 1
+    assert "his own" in {each.why for each in found if each.by_user == "bob"}
+    assert (found[-1].target, found[-1].by_user) == (Everything(), "somebody without an account")
+    assert "800 more than the 200 that all such users may have" in found[-1].why
+    for number in range(1, 1_001):  # what has a second name and makes no sense is somebody's, and counts all the same
+        path = claims / f"protection-{number}"
+        path.write_text("nonsense")
+        os.link(path, claims / f"second-{number}")
+    assert len(protections.active(NOW_S)) == 200 + 1 + 1
+    protections.demand_room(BOB, NOW_S)
+    with pytest.raises(WrongUsage, match="users without an account have 200 protections"):
+        protections.demand_room(100_000, NOW_S)
+
+
+@pytest.mark.several_users
+def test_the_owners_of_thousands_of_files_are_not_all_looked_up_at_once(claims: pathlib.Path) -> None:
+    """A look-up may ask a server elsewhere: thousands of them in one look kept the daemon waiting."""
+    asked: list[int] = []
+
+    def name_of(uid: int) -> str:
+        asked.append(uid)
+        return str(uid)
+
+    protections = ProtectionFolder(ClaimFolder(str(claims), take_over=False), name_of)
+    write_many(claims, 100_000, 3_000)
+    for number in range(1, 3_001):
+        os.chown(claims / f"protection-{number}", 100_000 + number, 100_000 + number)
+    for _ in range(4):
+        asked.clear()
+        protections.active(NOW_S)
+        assert len(asked) < 2_500
+    asked.clear()
+    protections.active(NOW_S)
+    assert not asked, "each was asked about once"

@@ -3,6 +3,8 @@
 A look costs little: the folder is listed again only after it has changed, a file is read again only after it has,
 and only a limited number of files of each user is read. The rest is counted, and protects everything in the name of
 that user: what it could say counts for no more than they may protect.
+
+Users without an account have a limit together: one person may have thousands of such numbers (subuid(5)).
 """
 
 import os
@@ -16,15 +18,20 @@ from fallow.actuators.claims.protection_file import MOST_BYTES, Says, Word, nons
 from fallow.core.value import value
 
 MOST_OF_USER = 50
+MOST_WITHOUT_ACCOUNT = 200
 FIRST_NUMBER, LAST_NUMBER = 100_000_000, 999_999_999
 SOMEBODY = "somebody"
 ANYBODY = -1
 """Whose word a file is that any user may write to, whoever owns it."""
+NO_ACCOUNT = -2
+"""All users without an account."""
+_NOT_LOOKED_UP = -3
+_NAMES = {ANYBODY: SOMEBODY, NO_ACCOUNT: "somebody without an account", _NOT_LOOKED_UP: SOMEBODY}
 _WRITTEN_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
 _PREFIX = "protection-"
 _LONGEST_NUMBER = 9
 _MOST_ENTRIES = 25_000  # of the folder; with more than that everything is protected
-_MOST_NEW = 2_000  # read in one look; root's always are
+_MOST_NEW = 2_000  # whose owners are looked up in one look; root's files are always read
 _SETTLED_S = 0.1  # a folder that changed later may change again within the same tick of its clock
 
 
@@ -36,6 +43,8 @@ class Seen:
     uid: int
     facts: tuple[int, ...]
     """Differs as soon as the file is another or was written to."""
+    lane: int
+    """Its user; the same for all users without an account."""
 
 
 class ProtectionReader:
@@ -45,7 +54,7 @@ class ProtectionReader:
         self.seen: dict[int, Seen] = {}
         """The files, by number."""
         self.unread: dict[int, int] = {}
-        """Files beyond the limit of their user, or of one look, with that user."""
+        """Files beyond a limit, with the user whose limit it is; of files beyond that of a look it is not known."""
         self.surplus: Counter[int] = Counter()
         """How many of those each user has."""
         self.one_of_surplus: dict[int, int] = {}
@@ -57,27 +66,27 @@ class ProtectionReader:
         self._listed: tuple[int, ...] | None = None
         self._numbers: list[int] = []
         self._too_many = False
+        self._looked_up = 0
 
     def look(self, wall_s: float) -> None:
         """Read what has changed; raise OSError if the folder cannot be read."""
         recount = self._list(wall_s)
         before, self.seen = self.seen, {}
         of_user: Counter[int] = Counter()
-        new, unread = 0, len(self.unread)
+        self._looked_up, unread = 0, len(self.unread)
         self.left_out = self._too_many
         # Files that were read before come first, so that later ones cannot crowd them out.
         for number in sorted(self._numbers, key=lambda number: number not in before):
-            seen = self._read(number, before.get(number), of_user, others_too=new < _MOST_NEW)
+            seen = self._read(number, before.get(number), of_user)
             if seen is not None:
-                new += number not in before
                 self.seen[number] = seen
-                of_user[seen.uid] += seen.word.says is not Says.RELEASED
+                of_user.update({seen.uid, seen.lane} if seen.word.says is not Says.RELEASED else ())
         if len(self._numbers) != len(self.seen):
             self._listed = None  # what was not read is tried again at the next look, unless it is too much
         if recount or len(self.unread) != unread:
             self.surplus = Counter(self.unread.values())
             self.one_of_surplus = {uid: number for number, uid in self.unread.items()}
-        room = {uid for uid in self.surplus if of_user[uid] < MOST_OF_USER}
+        room = {uid for uid in self.surplus if of_user[uid] < most_of(uid)}
         if room:
             self._listed = None
             self.unread = {number: uid for number, uid in self.unread.items() if uid not in room}
@@ -88,7 +97,11 @@ class ProtectionReader:
 
     def name_of(self, uid: int) -> str:
         """Return the name of a user; the same for all whose word is in files that any user may write to."""
-        return SOMEBODY if uid == ANYBODY else self._user_name(uid)
+        return _NAMES.get(uid) or self._user_name(uid)
+
+    def has_account(self, uid: int) -> bool:
+        """Return whether the machine knows a user by name."""
+        return self.name_of(uid) != str(uid)
 
     def _list(self, wall_s: float) -> bool:
         """List the folder if it may have changed; return whether it was listed."""
@@ -106,9 +119,7 @@ class ProtectionReader:
         self._listed = mark if settled else None
         return True
 
-    def _read(
-        self, number: int, known: Seen | None, of_user: Counter[int], *, others_too: bool = True
-    ) -> Seen | None:
+    def _read(self, number: int, known: Seen | None, of_user: Counter[int]) -> Seen | None:
         """Return the file of this number; None if there is none, or it is beyond a limit. Root's has none."""
         name = file_name(number)
         try:
@@ -118,8 +129,9 @@ class ProtectionReader:
         if known is not None and known.facts == facts_of(found):
             return known
         uid = _whose_word(found)
-        if uid != 0 and (of_user[uid] >= MOST_OF_USER or not (others_too or known)):
-            self.unread[number] = uid
+        limit_of = self._whose_limit(uid, of_user, is_known=known is not None)
+        if limit_of is not None:
+            self.unread[number] = limit_of
             return None
         owner = self.name_of(uid)
         try:
@@ -137,7 +149,26 @@ class ProtectionReader:
         # A protection means what it said at first; later changes of the file are ignored.
         if known is not None and known.uid == uid and Says.HOLD is known.word.says and word.says is not Says.RELEASED:
             word = known.word
-        return Seen(word, uid, facts_of(found))
+        return Seen(word, uid, facts_of(found), NO_ACCOUNT if owner == str(uid) else uid)
+
+    def _whose_limit(self, uid: int, of_user: Counter[int], *, is_known: bool) -> int | None:
+        """Return whose limit keeps one more file of this user from being read; None if none does."""
+        if uid == 0:
+            return None
+        if of_user[uid] >= MOST_OF_USER:
+            return uid
+        if is_known:
+            return None
+        if self._looked_up >= _MOST_NEW:
+            return uid if of_user[uid] else _NOT_LOOKED_UP
+        self._looked_up += 1
+        full = of_user[NO_ACCOUNT] >= MOST_WITHOUT_ACCOUNT and not self.has_account(uid)
+        return NO_ACCOUNT if full else None
+
+
+def most_of(uid: int) -> int:
+    """Return how many protections a user may have."""
+    return MOST_WITHOUT_ACCOUNT if uid == NO_ACCOUNT else MOST_OF_USER
 
 
 def file_name(number: int) -> str:

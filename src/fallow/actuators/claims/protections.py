@@ -2,7 +2,7 @@
 
 The owner of the file is the owner of the protection; no user can forge that. A file that cannot be read protects
 everything, and so do the files of a user who has more than the limit: in the name of that user, so where only root's
-protections count, neither does.
+protections count, neither does. All users without an account have one limit together too.
 
 A protection that was seen stays in force until its time ends, unless its owner or root removed it. In a sticky
 folder of root nobody else can. In a folder of another user a missing file proves nothing; there a release is
@@ -24,10 +24,13 @@ from fallow.actuators.claims.protection_reader import (
     FIRST_NUMBER,
     LAST_NUMBER,
     MOST_OF_USER,
+    MOST_WITHOUT_ACCOUNT,
+    NO_ACCOUNT,
     ProtectionReader,
     Seen,
     facts_of,
     file_name,
+    most_of,
 )
 from fallow.core.errors import NotPermitted, WrongUsage
 from fallow.core.protections import Everything, OneProcess, Protection, Target, is_over
@@ -90,9 +93,15 @@ class ProtectionFolder:
     def demand_room(self, uid: int, wall_s: float) -> None:
         """Raise WrongUsage if the user has as many protections as allowed; root may have any number."""
         self.active(wall_s)
-        if uid != 0 and sum(seen.uid == uid for seen in self._in_force(wall_s)) >= MOST_OF_USER:
+        in_force = self._in_force(wall_s)
+        if uid != 0 and sum(seen.uid == uid for seen in in_force) >= MOST_OF_USER:
             who = self._user_name(uid)
             raise WrongUsage(f"{who} has {MOST_OF_USER} protections; release one first (fallow protect --list)")
+        of_nameless = sum(seen.lane == NO_ACCOUNT for seen in in_force)
+        if of_nameless >= MOST_WITHOUT_ACCOUNT and not self._reading.has_account(uid):
+            raise WrongUsage(
+                f"users without an account have {MOST_WITHOUT_ACCOUNT} protections, and may have no more"
+            )
 
     def active(self, wall_s: float, tell: Tell | None = None) -> list[Protection]:
         """Return the protections in force, and remove those that are over if possible. Problems are reported once."""
@@ -151,8 +160,8 @@ class ProtectionFolder:
     def _keep(self, number: int, seen: Seen) -> None:
         """Keep a limited number for each user: those that last longest."""
         self._kept[number] = seen
-        theirs = [each for each, kept in self._kept.items() if kept.uid == seen.uid]
-        if len(theirs) > MOST_OF_USER:
+        theirs = [each for each, kept in self._kept.items() if kept.lane == seen.lane]
+        if len(theirs) > most_of(seen.lane):
             del self._kept[min(theirs, key=lambda each: self._kept[each].word.protection.until_wall_s)]
 
     def _clear_away(self, wall_s: float) -> None:
@@ -185,7 +194,8 @@ class ProtectionFolder:
                 self._tell_once(tell, "nonsense", seen.uid, str(seen.word.protection))
         for uid, count in sorted(self._reading.surplus.items()):
             who = self._reading.name_of(uid)
-            more = f"{count} more than the {MOST_OF_USER} that a user may have, or than are read at once"
+            whose = "all such users" if uid == NO_ACCOUNT else "a user"
+            more = f"{count} more than the {most_of(uid)} that {whose} may have, or than are read at once"
             why = f"{more}; they count as one, of everything"
             protections.append(Protection(self._reading.one_of_surplus[uid], Everything(), math.inf, why, who))
             self._tell_once(tell, "surplus", uid, f"{who} has {why}")
