@@ -131,7 +131,8 @@ def last(database: sqlite3.Connection, key: str | None, most: int) -> Rows:
     marks = ", ".join("?" * len(keys))
     about = f"SELECT event, key FROM about WHERE event IN ({marks})"  # noqa: S608  the same
     for number, each in database.execute(about, tuple(keys)):
-        keys[number].append(str(each))
+        if number in keys:  # not so in an index that is damaged
+            keys[number].append(str(each))
     return [(*row, tuple(keys[row[0]])) for row in rows]
 
 

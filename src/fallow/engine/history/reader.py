@@ -28,6 +28,8 @@ _INSIDE = (
     "ELSE {0} * (min(begin + span, :until) - max(begin, :since)) / span END"
 )
 _KINDS = {activity.value: activity for activity in Activity}
+_UNKNOWN = Activity.UNKNOWN
+"""What a GPU did whose activity is a word that we do not know: that of a damaged file."""
 _MOST_TALLIES = 20_000
 _LEAST_NAMED = 8
 _OLDEST_READ = 3
@@ -118,7 +120,7 @@ class HistoryReader:
                         for at, more in enumerate((ms, *energy)):
                             so_far[at] += more
                     for (activity, parties), (ms, energy_mj, metered_ms) in _few(sums, most).items():
-                        kind = Activity(activity)
+                        kind = _KINDS.get(activity, _UNKNOWN)
                         found.append(Interval(uuid, begin_ms, end_ms, ms, kind, parties, energy_mj, metered_ms))
         return found
 
@@ -129,7 +131,7 @@ class HistoryReader:
             f"WHERE card IN (SELECT id FROM card) AND {_BETWEEN} GROUP BY 1, 2 ORDER BY 1"
         )
         rows = self._ask(question, _span(since_ms, until_ms))
-        return [(number * QUARTER_MS, Activity(activity), ms) for number, activity, ms in rows if ms]
+        return [(number * QUARTER_MS, _KINDS.get(activity, _UNKNOWN), ms) for number, activity, ms in rows if ms]
 
     def strip(self, uuid: str, since_ms: int, until_ms: int) -> list[Interval]:
         """Return what one GPU did and who held it, in order: equal neighbours are joined, gaps are left out.
@@ -145,7 +147,7 @@ class HistoryReader:
             rows = self._ask(question, self._reach(uuid, since_ms, until_ms))
             for begin_ms, end_ms, activity, crew in _laid_out(rows, since_ms, until_ms):
                 ms, parties = end_ms - begin_ms, self._parties(crew)
-                _join(strip, Interval(uuid, begin_ms, end_ms, ms, Activity(activity), parties))
+                _join(strip, Interval(uuid, begin_ms, end_ms, ms, _KINDS.get(activity, _UNKNOWN), parties))
         return strip
 
     def colours(self, uuid: str, since_ms: int, until_ms: int, finest_ms: int) -> list[tuple[int, int, Activity]]:
@@ -158,7 +160,7 @@ class HistoryReader:
             rows = self._ask(question, (*self._reach(uuid, since_ms, until_ms), *[max(1, finest_ms)] * 3))
         joined: list[tuple[int, int, Activity]] = []
         for begin_ms, end_ms, word, _ in _laid_out(rows, since_ms, until_ms):
-            activity = Activity(word)
+            activity = _KINDS.get(word, _UNKNOWN)
             if joined and joined[-1][1:] == (begin_ms, activity):
                 joined[-1] = (joined[-1][0], end_ms, activity)
             else:
@@ -210,7 +212,7 @@ class HistoryReader:
     def _spent(self, rows: list[tuple[Any, ...]]) -> list[Spent]:
         crews = {crew: self._parties(crew) for crew in {row[4] for row in rows}}
         return [
-            Spent(begin, end, witnessed, _KINDS[activity], crews[crew])
+            Spent(begin, end, witnessed, _KINDS.get(activity, _UNKNOWN), crews[crew])
             for begin, end, witnessed, activity, crew in rows
             if witnessed
         ]

@@ -5,6 +5,7 @@ import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import datetime
+from typing import Any
 
 from fallow.core.errors import FallowError
 
@@ -16,6 +17,31 @@ BUSY_S = 2.0
 
 class NotOurs(FallowError):
     """A database that is not fallow's."""
+
+
+class Damaged(sqlite3.DatabaseError):
+    """A database whose damage SQLite describes in bytes that are no text."""
+
+    sqlite_errorcode = sqlite3.SQLITE_CORRUPT
+
+
+class _Connection(sqlite3.Connection):
+    """A connection on which every failure is a sqlite3.Error, and which reads texts that were damaged."""
+
+    def __init__(self, path: str, how: str, patience_s: float) -> None:
+        uri = _uri(path, f"mode={how}")
+        super().__init__(uri, uri=True, timeout=patience_s, isolation_level=None, check_same_thread=False)
+        self.text_factory = _text
+
+    def execute(self, question: str, values: Any = (), /) -> sqlite3.Cursor:  # noqa: ANN401  as sqlite3 takes them
+        try:
+            return super().execute(question, values)
+        except UnicodeDecodeError:  # the words of its tables are damaged, and SQLite quotes them
+            raise Damaged("its tables cannot be read") from None
+
+
+def _text(raw: bytes) -> str:
+    return raw.decode(errors="replace")
 
 
 def identity(path: str) -> tuple[int, int] | None:
@@ -60,9 +86,7 @@ def open_to_write(
     path: str, patience_s: float, cache_kib: int, prepare: Callable[[sqlite3.Connection], None]
 ) -> tuple[sqlite3.Connection, bool]:
     """Open the existing file and prepare its tables; return it and whether it had none before."""
-    database = sqlite3.connect(
-        _uri(path, "mode=rw"), uri=True, timeout=patience_s, isolation_level=None, check_same_thread=False
-    )
+    database = _Connection(path, "rw", patience_s)
     try:
         with suppress(sqlite3.OperationalError):  # an older fallow has it open with a log, so this one uses it too
             database.execute("PRAGMA journal_mode = TRUNCATE")
@@ -97,8 +121,6 @@ def transaction(database: sqlite3.Connection) -> Iterator[None]:
 def open_read_only(path: str) -> sqlite3.Connection:
     """Open it read-only while another process may write it. Our own may be repaired after a writer was killed."""
     how = "rw" if os.stat(path).st_uid == os.geteuid() and os.access(path, os.W_OK) else "ro"
-    database = sqlite3.connect(
-        _uri(path, f"mode={how}"), uri=True, timeout=BUSY_S, isolation_level=None, check_same_thread=False
-    )
+    database = _Connection(path, how, BUSY_S)
     database.execute("PRAGMA query_only = ON")
     return database
