@@ -193,3 +193,11 @@ def test_what_is_there_already_is_neither_taken_nor_waited_for(
     assert written.stat().st_mode & 0o777 == 0o600
     assert not elsewhere.exists()
     assert kind != "file" or taken.read_text() == "hers"
+
+
+def test_of_a_job_with_thousands_of_processes_some_are_read(
+    tmp_path: pathlib.Path, helpers: Helpers, environ: dict[str, str], living: Living
+) -> None:
+    """A file has no more than their stacks, and no thread reads on for hours."""
+    sentence = py_spy.dump([living(1)] * 1000, PROC, *place(tmp_path / "stacks.txt"), helpers, environ)
+    assert "the Python stacks of 64 processes" in sentence

@@ -503,6 +503,10 @@ def test_a_process_that_hangs_is_reported_or_stopped_as_the_rule_says(
 def test_stacks_are_written_before_it_is_asked(
     patrol: Callable[..., Resident], start: Start, tmp_path: pathlib.Path
 ) -> None:
+    old = tmp_path / "state" / "simulated" / "stacks-eve-1-1.txt"
+    old.parent.mkdir(0o700, parents=True, exist_ok=True)
+    old.touch()
+    os.truncate(old, 1 << 30)  # more than all of them may take
     job, resident = start("def forgotten():\n    signal.pause()\nforgotten()"), patrol({**RULE, "dump_stacks": True})
     told: list[str] = resident("turn", gpus=[(on(0, job.pid),)] * 26)
     while not any("stacks" in line for line in told):

@@ -7,6 +7,7 @@ meant has not ended before py-spy has.
 import os
 import sys
 from collections.abc import Iterable, Mapping
+from itertools import islice
 
 from fallow.actuators.files.state_folder import write_new
 from fallow.actuators.process.helpers import Helpers, Ran
@@ -14,9 +15,11 @@ from fallow.actuators.process.signals import Handle
 from fallow.actuators.process.spawn import find
 from fallow.core.errors import CannotRun, CommandNotFound, FallowError, PartMissing
 from fallow.core.process import Process, ProcessTable
-from fallow.core.units import printable
+from fallow.core.units import printable, shortened
 
 _BESIDE_US = os.path.dirname(sys.executable)  # where pip puts py-spy, which may not be on the PATH
+_MOST_PROCESSES = 64
+_LONGEST_REFUSAL = 200
 _LIMIT_S = 10.0  # for one process; py-spy waits without end for one that is blocked in the kernel
 
 
@@ -40,11 +43,14 @@ def dump(
     limit_s: float = _LIMIT_S,
     beside: str = _BESIDE_US,
 ) -> str:
-    """Write the stacks of each Python process to a new file; return a sentence with its path, or why not."""
+    """Write the stacks of each Python process to a new file; return a sentence with its path, or why not.
+
+    Of a job with very many processes the first ones are read.
+    """
     beside_us = _with_ours(environ, beside)
     stacks: list[str] = []
     refusals: list[str] = []
-    for process in processes:
+    for process in islice(processes, _MOST_PROCESSES):
         handle = Handle.open(table, process, ())
         if handle is None:
             continue
@@ -87,7 +93,11 @@ def _refusal(ran: Ran, limit_s: float) -> str:
     if "Permission Denied" in ran.output:
         return "py-spy may not look into it; that needs root, or the capability SYS_PTRACE"
     said = ran.output.strip().splitlines()
-    return printable(said[0]) if said else f"py-spy ended with exit code {ran.ended.exit_code}"
+    return (
+        shortened(printable(said[0]), _LONGEST_REFUSAL)
+        if said
+        else f"py-spy ended with exit code {ran.ended.exit_code}"
+    )
 
 
 def _plain(text: str) -> str:
