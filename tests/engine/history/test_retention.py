@@ -203,6 +203,19 @@ def test_a_clock_that_is_wrong_for_some_hours_clears_nothing_away(tmp_path: path
     )
 
 
+def test_after_a_clock_that_was_a_year_ahead_for_days_history_gets_coarser_again(tmp_path: pathlib.Path) -> None:
+    def restless(day: float) -> Iterable[Status]:
+        kinds = itertools.cycle((Activity.BUSY, Activity.IDLE))
+        return (
+            status(START_S + day * 86400 + second, gpu_status(0, next(kinds), holder())) for second in range(0, 1200, 2)
+        )
+
+    record(tmp_path, itertools.chain(restless(0), restless(400), restless(402)), keep_days=1000)
+    assert rows(tmp_path, "interval") < 700, "what came before is coarse"
+    record(tmp_path, itertools.chain(restless(1), restless(3), restless(5)), keep_days=1000)
+    assert 1100 < rows(tmp_path, "interval") < 1400, "of this and of the wrong time only the last day is exact"
+
+
 def test_90_days_of_8_cards_stay_far_below_100_megabytes(tmp_path: pathlib.Path) -> None:
     """A day here, and 89 more that take twice what its second half did; `make bench` writes all 90."""
     statuses = life(1.0, seed=3)

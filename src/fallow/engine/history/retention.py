@@ -43,7 +43,10 @@ def age(store: Store, now_ms: int, keep_ms: int, most_exact: int = _MOST_EXACT) 
 
 
 def _coarsen_intervals(store: Store, cards: list[int], now_ms: int, most_exact: int) -> None:
-    at_ms = _next_quarter_ms(store, cards, _mark(store, "coarse_until"), now_ms)
+    done_ms = _mark(store, "coarse_until")
+    if done_ms > now_ms:  # by a clock that was ahead then; to merge again what is merged changes nothing
+        done_ms = 0
+    at_ms = _next_quarter_ms(store, cards, done_ms, now_ms)
     exact = int(store.database.execute(_COUNT_EXACT, (at_ms,)).fetchone()[0])
     while at_ms < now_ms - QUARTER_MS and (at_ms < now_ms - DAY_S * 1000 or exact > most_exact):
         until_ms = min(at_ms + _QUARTERS_AT_ONCE * QUARTER_MS, (now_ms - QUARTER_MS) // QUARTER_MS * QUARTER_MS)
