@@ -207,7 +207,8 @@ def test_after_a_clock_that_was_a_year_ahead_for_days_history_gets_coarser_again
     def restless(day: float) -> Iterable[Status]:
         kinds = itertools.cycle((Activity.BUSY, Activity.IDLE))
         return (
-            status(START_S + day * 86400 + second, gpu_status(0, next(kinds), holder())) for second in range(0, 1200, 2)
+            status(START_S + day * 86400 + second, gpu_status(0, next(kinds), holder()))
+            for second in range(0, 1200, 2)
         )
 
     record(tmp_path, itertools.chain(restless(0), restless(400), restless(402)), keep_days=1000)

@@ -43,6 +43,8 @@ class Batch(NamedTuple):
     samples: Sums
     energy: list[Portion]
     """What these or earlier pieces drew."""
+    lost_ms: tuple[int, int] | None = None
+    """Between which times there were pieces that did not wait until now, because they were too many."""
 
 
 class Collector:
@@ -56,6 +58,7 @@ class Collector:
         self._ended: deque[Piece] = deque(maxlen=most_waiting)
         self._samples = SampleCollector(most_waiting)
         self._energy: deque[Portion] = deque(maxlen=most_waiting)
+        self._lost_ms: tuple[int, int] | None = None
         self._numbers = 0
         self._now_ms = 0
 
@@ -76,8 +79,8 @@ class Collector:
             if track.grown:
                 pieces.append(track.piece())
                 track.grown = False
-        batch = Batch(self._now_ms, self._cards, pieces, self._samples.take(), list(self._energy))
-        self._cards = {}
+        batch = Batch(self._now_ms, self._cards, pieces, self._samples.take(), list(self._energy), self._lost_ms)
+        self._cards, self._lost_ms = {}, None
         self._energy.clear()
         return batch
 
@@ -124,6 +127,9 @@ class Collector:
 
     def _end(self, track: "_Track") -> None:
         if track.grown:
+            if len(self._ended) == self._ended.maxlen:
+                first, (since_ms, until_ms) = self._ended[0], self._lost_ms or (self._now_ms, 0)
+                self._lost_ms = min(since_ms, first.begin_ms), max(until_ms, first.end_ms)
             self._ended.append(track.piece())
         track.number, track.grown = 0, False
 

@@ -17,6 +17,7 @@ from fallow.engine.history.file import HistoryFile
 from fallow.engine.history.reader import HistoryReader
 from fallow.engine.history.retention import HOUR_MS, age
 from fallow.engine.history.rollup import roll_on
+from fallow.engine.history.sqlite_file import clock_time
 from fallow.engine.history.store import Store
 from fallow.engine.machine.background import Background
 
@@ -66,10 +67,11 @@ class HistoryWriter:
         return settled
 
     def close(self) -> None:
-        """Write the rest if possible, and end."""
-        if self.settle():
+        """Write the rest if possible, and end; report since when it is missing if it is not."""
+        if self.settle() or (self._writer.try_again() and self.settle()):
             self._hand_over()
         self._writer.end()
+        self._writer.say_what_is_left()
         self._pass_on()
 
     def _hand_over(self) -> None:
@@ -93,6 +95,7 @@ class _Writer:
         self._keep_ms = keep_ms
         self._aged_ms: int | None = None
         self._trouble = 0
+        self._written_ms: int | None = None
         self._unwritten: Batch | None = None
         self._work = Background("history", self._try, self.sentences.append, _LAST_WRITE_S)
 
@@ -106,14 +109,15 @@ class _Writer:
         self._unwritten = batch
         self._work.give_or_do(batch)
 
-    def try_again(self) -> None:
-        """Try again to write what could not be written; while a write is under way, do nothing."""
+    def try_again(self) -> bool:
+        """Try again to write what could not be written; while a write is under way, do nothing and return False."""
         if not self._work.is_idle:
-            return
+            return False
         # Read after the thread was seen idle: what it has just written would be written twice.
         batch = self._unwritten
         if batch is not None:
             self._work.give(batch)
+        return True
 
     def wait(self, timeout_s: float) -> bool:
         """Wait until the batch is written or has failed; return whether nothing is left."""
@@ -124,6 +128,12 @@ class _Writer:
         """Write what was given, and close the file; if the disk hangs, leave that to the kernel."""
         if self._work.end():
             self.file.close()
+
+    def say_what_is_left(self) -> None:
+        """Report since when history ends, if it was kept before and the rest could not be written."""
+        if self._unwritten is not None and self._written_ms is not None:
+            since = clock_time(self._written_ms / 1000)
+            self.sentences.append(f"what was seen since {since} could not be written, and is not in history")
 
     def _try(self, batch: Batch) -> None:
         if self._write(batch):
@@ -141,6 +151,10 @@ class _Writer:
             self._failed(error)
             self.sentences.append(f"some seconds of history are lost ({type(error).__name__}: {error}); it goes on")
             return True
+        self._written_ms = batch.now_ms
+        if batch.lost_ms is not None:
+            since, until = (clock_time(at_ms / 1000) for at_ms in batch.lost_ms)
+            self.sentences.append(f"history lacks some of what was seen between {since} and {until}: too much waited")
         self._trouble = max(0, self._trouble - 1)
         if self._trouble == 1:
             self._trouble = 0

@@ -1,0 +1,83 @@
+"""What waits until history can be written again is written; of what is lost it is said from when to when."""
+
+import math
+import pathlib
+
+from fallow.core.activity import Activity
+from fallow.engine.history.sqlite_file import clock_time
+from fallow.engine.history.writer import HistoryWriter
+from tests.engine.history.life import START_S, gpu_status, holder, past, status
+from tests.places import LIMIT_S
+
+MANY = 64
+KINDS = (Activity.BUSY, Activity.IDLE)
+
+
+def watch(history: HistoryWriter, seconds: range, gpus: int = 1) -> None:
+    """All GPUs do something else at each tick."""
+    for second in seconds:
+        kind = KINDS[second % 2]
+        history.record(status(START_S + second, *(gpu_status(index, kind, holder()) for index in range(gpus))))
+        history.settle(LIMIT_S)
+
+
+def refuse(folder: pathlib.Path) -> None:
+    (folder / "history.db").rename(folder / "away")
+    (folder / "history.db").mkdir()
+
+
+def allow(folder: pathlib.Path) -> None:
+    (folder / "history.db").rmdir()
+    (folder / "away").rename(folder / "history.db")
+
+
+def witnessed_s(folder: pathlib.Path) -> float:
+    opened = past(folder)
+    begin_ms = round(START_S * 1000)
+    found = opened.tallies([begin_ms, begin_ms + 900_000])
+    opened.close()
+    return sum(one.witnessed_ms for one in found) / 1000
+
+
+def test_a_daemon_that_ends_while_nothing_can_be_written_says_since_when_history_ends(tmp_path: pathlib.Path) -> None:
+    told: list[str] = []
+    history = HistoryWriter(str(tmp_path), told.append)
+    watch(history, range(21))
+    refuse(tmp_path)
+    watch(history, range(21, 40))
+    assert len(told) == 1
+    history.close()
+    assert told[1:] == [f"what was seen since {clock_time(START_S + 20)} could not be written, and is not in history"]
+    allow(tmp_path)
+    assert witnessed_s(tmp_path) == 20
+
+
+def test_what_waits_is_written_at_the_end_if_it_can_be_by_then(tmp_path: pathlib.Path) -> None:
+    told: list[str] = []
+    history = HistoryWriter(str(tmp_path), told.append)
+    watch(history, range(21))
+    refuse(tmp_path)
+    watch(history, range(21, 40))
+    allow(tmp_path)
+    history.close()
+    assert len(told) == 1
+    assert witnessed_s(tmp_path) == 39
+
+
+def test_of_intervals_that_are_too_many_to_wait_it_is_said_from_when_to_when_they_are_lost(
+    tmp_path: pathlib.Path,
+) -> None:
+    told: list[str] = []
+    history = HistoryWriter(str(tmp_path), told.append)
+    watch(history, range(21), MANY)
+    refuse(tmp_path)
+    watch(history, range(21, 400), MANY)
+    allow(tmp_path)
+    watch(history, range(400, 420), MANY)
+    history.close()
+    (lost,) = (sentence for sentence in told if "lacks" in sentence)
+    # A batch waited until the 24th second, and of the seconds up to the 403rd the last 20,000 intervals.
+    gone_s = MANY * (403 - 24) - 20_000
+    assert witnessed_s(tmp_path) == MANY * 419 - gone_s
+    first, end = START_S + 24, START_S + 24 + math.ceil(gone_s / MANY)
+    assert f"between {clock_time(first)} and {clock_time(end)}" in lost
