@@ -34,6 +34,19 @@ def test_a_config_without_a_mistake_is_loaded(simulated: Fallow, file: pathlib.P
     up.until("config reloaded (reload 1)")
 
 
+def test_a_daemon_without_a_config_says_that_a_reload_gives_it_none(simulated: Fallow) -> None:
+    """A config that was written since its start is not the config of this daemon."""
+    running = Fill(simulated.start("up", "--listen", "127.0.0.1:0"))
+    running.until("up, without a config")
+    done = simulated("reload")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == (
+        "reloaded without a config: the daemon was started without one;"
+        " to give it one, end it and run: fallow up --config FILE\n"
+    )
+    running.until("reloaded without a config (reload 1)")
+
+
 def test_every_mistake_is_told_with_its_line_and_the_old_one_stays(
     simulated: Fallow, file: pathlib.Path, up: Fill
 ) -> None:

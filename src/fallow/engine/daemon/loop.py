@@ -184,10 +184,11 @@ class Daemon:
         page_changed = config.page != self.config.page
         self._apply(config, self._world.gpu_reader.look(Depth.EVERYTHING))
         self._loaded += 1
-        self._say(f"config reloaded (reload {self._loaded})")
+        sentence = "config reloaded" if self._file is not None else "reloaded without a config"
+        self._say(f"{sentence} (reload {self._loaded})")
         self.when_reloaded(page_changed)
         self._manager.ready(self._status())
-        return Reloaded(True, "config reloaded", self._file)
+        return Reloaded(True, sentence, self._file)
 
     def end(self) -> None:
         """Ask all fillers to leave, kill those that do not, and close everything."""

@@ -26,6 +26,8 @@ EXAMPLES = """\
   sudo fallow reload          # the daemon of root
   systemctl reload fallow     # the same, where systemd runs it"""
 
+_STARTED_WITHOUT = "the daemon was started without one; to give it one, end it and run: fallow up --config FILE"
+
 
 def add_options(_: Parser) -> None:
     """Add nothing: `fallow reload` has only the options of every command."""
@@ -50,7 +52,9 @@ def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:  # noqa: 
             "start one: fallow up; or as root: systemctl start fallow",
         )
     if came.get("ok") is True:
-        print(f"{printable(str(came.get('sentence')))}: {printable(str(came.get('file')))}")
+        file = came.get("file")
+        which = _STARTED_WITHOUT if file is None else printable(str(file))
+        print(f"{printable(str(came.get('sentence')))}: {which}")
         return 0
     rows = came.get("mistakes") or ()
     mistakes = [_mistake(row) for row in rows]
