@@ -100,6 +100,12 @@ def test_a_machine_that_cannot_be_is_refused_with_those_that_can(spec: str) -> N
         machine(spec)
 
 
+@pytest.mark.parametrize("spec", ["65xH100", "600xH100", "100000000xH100", "60xH100,5xT4"])
+def test_a_machine_with_too_many_gpus_is_answered_with_how_many_there_can_be(spec: str) -> None:
+    with pytest.raises(WrongUsage, match=r"has too many GPUs; at most 64 are simulated"):
+        machine(spec)
+
+
 def test_cards_that_nobody_was_given_are_free(gpu_reader: SimulatedReader) -> None:
     snapshot = gpu_reader.look(Depth.EVERYTHING)
     assert snapshot.simulated

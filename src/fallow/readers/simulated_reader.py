@@ -35,7 +35,7 @@ _MODELS = {
     "3090": ("NVIDIA GeForce RTX 3090", 24),
     "T4": ("Tesla T4", 16),
 }
-_PART = r"(?i:(?:(\d{1,2})x)?([A-Z0-9]+))"
+_PART = r"(?i:(?:(\d{1,9})x)?([A-Z0-9]+))"
 _MOST_CARDS = 64
 _NO_PROC = Unknown("there is no /proc here, in which the holders of a simulated GPU are")
 _NOT_REAL = Unknown("a simulated GPU has none")
@@ -66,9 +66,10 @@ def machine(spec: str) -> list[Model]:
                 alike = alike.replace("did you mean ", f"did you mean {match[1]}x")
             raise WrongUsage(f"{spec!r} is not a simulated machine", alike or way)
         name, gib = _MODELS[kind]
-        cards.extend([Model(name, gib * _GIB)] * int(match[1] or 1))
-        if len(cards) > _MOST_CARDS:
-            raise WrongUsage(f"{spec!r} has too many cards; at most {_MOST_CARDS} are simulated")
+        count = int(match[1] or 1)
+        if len(cards) + count > _MOST_CARDS:
+            raise WrongUsage(f"{spec!r} has too many GPUs; at most {_MOST_CARDS} are simulated")
+        cards.extend([Model(name, gib * _GIB)] * count)
     return cards
 
 
