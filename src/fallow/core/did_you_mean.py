@@ -5,8 +5,7 @@ from collections.abc import Iterable
 _RENAMED = {
     "hold": ("protect", "memory"),
     "holds": ("protect",),
-    "rehearse": ("dry_run",),
-    "--rehearse": ("--dry-run",),
+    "rehearse": ("dry_run", "dry-run"),
     "fallow": ("idle",),
 }
 """Words of earlier versions, each with those that replace it somewhere."""

@@ -63,6 +63,9 @@ def test_the_list_of_commands_fits_and_names_each(fallow: Fallow) -> None:
     told = fallow("--help").stdout
     assert [line for line in told.splitlines() if len(line) > LONGEST] == []
     assert [name for name in (*COMMANDS, "help") if f"\n  {name} " not in told] == []
+    listed = told.partition("commands:\n")[2].partition("\n\n")[0]
+    begins = {re.match(r"  \w+ +", line).end() for line in listed.splitlines()}  # type: ignore[union-attr]
+    assert len(begins) == 1, "what each does stands in one column"
     assert fallow().stdout == fallow("help").stdout == fallow("-h").stdout == told
 
 
@@ -109,6 +112,7 @@ def test_the_version_is_printed_by_both_its_names(fallow: Fallow) -> None:
         (("guard", "--unless", "usrs"), "users"),
         (("protect", "usr:ada", "--for", "1h"), "user"),
         (("compat", "gpu_select"), "gpuselect"),
+        (("burn", "--mem", "5%"), "--memory"),
         (("status", "--simulate=4xA10O"), "4xA100"),
     ],
 )
@@ -138,6 +142,27 @@ def test_an_old_or_mistyped_word_of_a_config_is_answered_so_too(simulated: Fallo
     done = simulated("check", str(file))
     assert done.returncode == 78
     assert f"did you mean {meant}?" in done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("pick", "--json"), "there is no option --json; write --format json (see: fallow pick --help)"),
+        (("report", "--csv"), "there is no option --csv; write --format csv (see: fallow report --help)"),
+        (("run", "--json", "--", "true"), "there is no option --json (see: fallow run --help)"),
+        (("fill", "--after", "5m", "--", "true"), "there is no option --after (see: fallow fill --help)"),
+        (("check", "--example", "--schema"), "--schema: cannot be given together with --example"),
+        (("status", "--simulate", "600xH100"), "'600xH100' has too many GPUs; at most 64 are simulated"),
+        (("status", "--every", "-3s"), "--every: '-3s' is not a duration; write it as 90, 90s, 10m, 2h, 1h30m or 7d"),
+        (("report", "--price", "-1/h"), "'-1/h' is not a price"),
+    ],
+)
+def test_a_wrong_word_is_answered_with_what_to_write_and_never_with_what_does_something_else(
+    simulated: Fallow, words: tuple[str, ...], told: str
+) -> None:
+    done = simulated(*words)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert told in done.stderr
 
 
 def test_help_of_help_is_the_list_of_commands(fallow: Fallow) -> None:

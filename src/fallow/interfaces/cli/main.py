@@ -27,7 +27,7 @@ COMMANDS = {
     "run": "run a command on free GPUs, and stop it if it is idle or hangs",
     "guard": "wait until all work has ended, then act: shut down, run a command",
     "burn": "load GPUs: occupy memory, keep them warm, or test them",
-    "fill": "run a command on idle GPUs, and leave as soon as anybody needs them",
+    "fill": "run a command on idle GPUs, and leave as soon as somebody comes",
     "up": "do all of this as one daemon, from one config file; show a web page",
     "reload": "make the daemon read its config again",
     "stop": "stop jobs by hand, through what started them; see their GPUs free",
@@ -38,7 +38,7 @@ COMMANDS = {
     "check": "check a config file, and print every mistake in it",
     "report": "add up the hours of each activity, and what idle GPUs cost",
     "doctor": "check the installation and the permissions that it needs",
-    "why": "explain why a GPU or a process is judged as it is, and what was done",
+    "why": "explain why a GPU or process is judged as it is, and what was done",
     "demo": "show what fallow does, on simulated GPUs, in about a minute",
     "slurm": "for slurm.conf: check a job's GPUs, and end what is left of it",
     "completion": "print what makes bash, zsh or fish complete fallow's words",
@@ -52,7 +52,7 @@ _EXAMPLES = """\
   fallow help pick"""
 _TAKE_COMMAND = ("run", "fill", "compat")
 _WITHOUT_RESULT = ("run", "guard", "fill", "up", "compat")  # fallow prints no result of its own
-_MACHINE = r"\d{1,2}x\w+(,(\d{1,2}x)?\w+)*"
+_MACHINE = r"\d+x\w+(,(\d+x)?\w+)*"
 _KILLED_BY = 128
 _SIGPIPE = 13
 
@@ -202,7 +202,7 @@ def _next_word(words: list[str], at: int) -> int:
 
 def without_command(shared: argparse.ArgumentParser) -> Parser:
     """Return the parser of what can be typed without a command."""
-    listed = "\n".join(f"  {name:<8} {what}" for name, what in {**COMMANDS, HELP: SHOWS_HELP}.items())
+    listed = "\n".join(f"  {name:<10} {what}" for name, what in {**COMMANDS, HELP: SHOWS_HELP}.items())
     parser = Parser("fallow", f"One tool for idle GPUs.\n\ncommands:\n{listed}", _EXAMPLES, [shared])
     parser.usage = "fallow COMMAND [OPTIONS]"
     parser.add_argument("-V", "--version", action="store_true", help="print the version of fallow")

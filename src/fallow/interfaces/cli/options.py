@@ -2,13 +2,14 @@
 
 import argparse
 import os
+import re
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any, NoReturn, TypeVar
 
 from fallow.core import units
 from fallow.core.arguments import ArgumentParser
-from fallow.core.did_you_mean import did_you_mean
+from fallow.core.did_you_mean import did_you_mean, most_alike
 from fallow.core.errors import WrongUsage
 from fallow.engine.allocate.pick import FOREVER, Request
 from fallow.policies.pick import Order, Wanted
@@ -18,6 +19,7 @@ T = TypeVar("T")
 _SHORTEST_TICK_S = 0.05
 _TAKE_COMMAND = ("fallow run", "fallow fill")
 _WIDTH = 80
+_OF_EVERY_COMMAND = ("simulate", "verbose", "log_format")
 _MISSING = "the following arguments are required: "
 
 
@@ -51,10 +53,12 @@ class Parser(ArgumentParser):
             allow_abbrev=False,
             parents=parents,
         )
+        self._negative_number_matcher = re.compile(r"-\d")  # -3s is a wrong value, and no option
 
     def error(self, message: str) -> NoReturn:
         """Raise WrongUsage, which says what is wrong and where to read more."""
         sentence = message.removeprefix("argument ").replace("expected one argument", "needs a value")
+        sentence = sentence.replace("not allowed with argument", "cannot be given together with")
         if sentence.startswith(_MISSING):
             sentence = f"{sentence.removeprefix(_MISSING)} is missing"
         raise WrongUsage(f"{sentence} (see: {self.prog} --help)")
@@ -72,7 +76,7 @@ class Parser(ArgumentParser):
             raise WrongUsage(f"a command goes behind --; write: {line}")
         option = next((word.partition("=")[0] for word in left if word.startswith("-")), None)
         if option is not None:
-            way = did_you_mean(option, (name for name in self._option_string_actions if name.startswith("--")), 0.7)
+            way = self._instead_of(option)
             if not way and self.prog == "fallow":
                 way = "an option of a command goes behind its name"
             self.error(f"there is no option {option}{way and f'; {way}'}")
@@ -80,11 +84,27 @@ class Parser(ArgumentParser):
         gpus = f", or write --gpus {','.join(left)}" * ("--gpus" in self._option_string_actions)
         return self.error(f"{' '.join(left)!r} is {many} too many; leave {them} out{gpus}")
 
+    def _instead_of(self, option: str) -> str:
+        """Return what to write instead of an option that does not exist, or nothing: --format json for --json."""
+        word = option.lstrip("-")
+        own = [action for action in self._actions if action.dest not in _OF_EVERY_COMMAND]
+        takes_it = [action.option_strings[-1] for action in own if action.option_strings and word in _choices(action)]
+        if takes_it:
+            return f"write {takes_it[0]} {word}"
+        names = {name[2:]: name for name in self._option_string_actions if name.startswith("--")}
+        begin_so = [name for name in names if word and name.startswith(word)]
+        alike = begin_so[0] if len(begin_so) == 1 else most_alike(word, names, 0.7)
+        return alike and f"did you mean {names[alike]}?"
+
     def _check_value(self, action: argparse.Action, value: object) -> None:
         if action.choices is not None and value not in action.choices:
-            choices = [str(choice) for choice in action.choices]
+            choices = _choices(action)
             way = did_you_mean(str(value), choices) or f"write {', '.join(choices[:-1])} or {choices[-1]}"
             raise argparse.ArgumentError(action, f"{value!r} is not known here; {way}")
+
+
+def _choices(action: argparse.Action) -> list[str]:
+    return [str(choice) for choice in action.choices or ()]
 
 
 def typed(convert: Callable[[str], T]) -> Callable[[str], T]:
