@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 SHORTAGES = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN})
 """The errors of a system that has run out of something: they say nothing about what was asked for."""
 
+OF_THE_DISK = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EIO})
+"""The errors of a disk that is full or broken: no right would help."""
+
 
 class FallowError(Exception):
     """A failure that is reported in one sentence: what failed, and, as `way`, what to do."""

@@ -16,14 +16,13 @@ from functools import lru_cache
 
 from fallow.actuators.claims import folder_care
 from fallow.actuators.claims.folder_care import NOT_PLAIN
-from fallow.core.errors import FallowError, NotPermitted, WrongUsage
+from fallow.core.errors import OF_THE_DISK, FallowError, NotPermitted, WrongUsage
 
 _SHARED = "/run/lock"
 _OURS = "/run/lock/fallow"
 _ELSEWHERE = "/tmp/fallow-claims"  # noqa: S108  shared on purpose; opened without following links
 _OPEN_TO_ALL = folder_care.FOLDER_MODE
 _ELSE_NAME = "or name another folder in FALLOW_CLAIM_DIR, the same for every user"
-_OF_THE_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
 _OF_THE_PROCESS = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)  # the command line says which limit that is
 _BEING_MADE = 0o700
 _YIELDS = 1000
@@ -211,7 +210,7 @@ class ClaimFolder:
         path = f"{self.path}/{name}"
         if error.errno in _OF_THE_PROCESS:
             return error
-        if error.errno in _OF_THE_DISK:
+        if error.errno in OF_THE_DISK:
             return FallowError(f"cannot use {path}: {error.strerror}; put that right, {_ELSE_NAME}")
         if error.errno == errno.EROFS:
             return NotPermitted(f"cannot use {path}: its file system is mounted read-only; remount it, {_ELSE_NAME}")
@@ -258,7 +257,7 @@ def _make(path: str) -> bool:
     except FileExistsError:
         return False
     except OSError as error:
-        if error.errno in _OF_THE_DISK:
+        if error.errno in OF_THE_DISK:
             raise FallowError(
                 f"cannot make the claim folder {path}: {error.strerror}; put that right, {_ELSE_NAME}"
             ) from None

@@ -32,7 +32,7 @@ from fallow.actuators.claims.protection_reader import (
     file_name,
     most_of,
 )
-from fallow.core.errors import NotPermitted, WrongUsage
+from fallow.core.errors import OF_THE_DISK, FallowError, NotPermitted, WrongUsage
 from fallow.core.protections import Everything, OneProcess, Protection, Target, is_over
 
 _MOST_TRIES = 100
@@ -87,7 +87,10 @@ class ProtectionFolder:
                 if self._folder.add(file_name(number), written(number, target, until_wall_s, why, namespace)):
                     return number
             except OSError as error:
-                raise NotPermitted(f"cannot place a protection in {self._folder.path}: {error.strerror}") from None
+                sentence = f"cannot place a protection in {self._folder.path}: {error.strerror}"
+                if error.errno in OF_THE_DISK:
+                    raise FallowError(sentence, "put that right, or ask root to") from None
+                raise NotPermitted(sentence) from None
         raise NotPermitted(f"cannot place a protection in {self._folder.path}: every name that was tried is taken")
 
     def demand_room(self, uid: int, wall_s: float) -> None:

@@ -43,7 +43,10 @@ def claims(world: World) -> Iterator[CheckFinding]:
     unfit = sorted(_unfit(folder, names))
     listed = access_lists(folder.fd)
     folder.close()
-    if mode & _OPEN_TO_ALL != _OPEN_TO_ALL:
+    if _is_full(path):
+        means = f"the disk of {what} is full: nothing can be protected, and new GPUs cannot be claimed"
+        yield broken("claims", means, f"make room: df {path}")
+    elif mode & _OPEN_TO_ALL != _OPEN_TO_ALL:
         means = f"{what} has mode {mode:04o}: some users cannot claim GPUs, or can delete the claims of others"
         yield broken("claims", means, f"chmod 1777 {path}, or as root: {_FIX}")
     elif listed:
@@ -94,12 +97,24 @@ def state(world: World) -> Iterator[CheckFinding]:
         yield broken("state", f"{path} cannot be written: no journal and no history are kept", _OWN_FOLDER)
     elif found.st_mode & _OTHERS_WRITE:
         yield broken("state", f"others can write to {path}, and change journal and history", f"chmod go-w {path}")
+    elif _is_full(path):
+        yield broken(
+            "state", f"the disk of {path} is full: no journal and no history are kept", f"make room: df {path}"
+        )
     else:
         try:
             prepared(path, make=False)
             yield ok("state", f"{path} can be written")
         except FallowError as error:
             yield broken("state", f"{error.sentence}: no journal and no history are kept", error.way or _OWN_FOLDER)
+
+
+def _is_full(path: str) -> bool:
+    """Return whether the file system has no room for this user, or no more files."""
+    found = os.statvfs(path)
+    if os.geteuid() == 0:
+        return found.f_bfree == 0 or found.f_files > found.f_ffree == 0
+    return found.f_bavail == 0 or found.f_files > found.f_favail == 0
 
 
 def journal(world: World) -> Iterator[CheckFinding]:
