@@ -29,14 +29,16 @@ def shut(users: Users, open_folder: pathlib.Path) -> Users:
 def test_a_home_of_another_user_is_told_with_what_to_set(shut: Users, words: tuple[str, ...]) -> None:
     code, _, err = shut.run(ADA, *words)
     assert code == 77
-    assert "set FALLOW_CONFIG to a config that you may read, or HOME to a folder of yours" in err
+    assert "name a config that you may read, here or in FALLOW_CONFIG, or set HOME to a folder of yours" in err
 
 
 @pytest.mark.several_users
 def test_without_a_home_that_can_be_used_there_is_no_journal_and_why_says_so(shut: Users) -> None:
     code, out, err = shut.run(ADA, "why", "--alone")
     assert "journal is empty" not in out
-    assert "FALLOW_STATE_DIR" in out + err or "cannot be read" in err, (code, out, err)
+    assert (code, out) == (77, ""), err
+    assert "cannot be read: Permission denied; set FALLOW_STATE_DIR to a folder of yours" in err
+    assert "; set FALLOW_STATE_DIR to a folder of yours" in shut.run(ADA, "report")[2]
     shut.environ["HOME"] = "/nowhere-at-all"
     code, out, err = shut.run(ADA, "why", "--alone")
     assert code == 0, err
@@ -51,6 +53,27 @@ def test_that_nothing_is_kept_is_told_with_the_variable_to_set(shut: Users) -> N
     shut.environ["HOME"] = "/nowhere-at-all"
     _, _, err = shut.run(ADA, "guard", "--dry-run", "--gpus", "99")
     assert "set FALLOW_STATE_DIR to a folder of yours" in err
+
+
+@pytest.mark.several_users
+def test_a_place_where_no_daemon_can_be_is_told_with_the_variable_to_set(shut: Users) -> None:
+    shut.environ |= {"HOME": "/nowhere-at-all", "FALLOW_SOCKET": "/nowhere-at-all/fallow.sock"}
+    code, _, err = shut.run(ADA, "up", "--for", "1s")
+    assert code == 77
+    assert err.endswith("Permission denied; name a folder of your own with FALLOW_SOCKET\n")
+
+
+@pytest.mark.several_users
+def test_a_config_that_was_named_and_cannot_be_read_is_told_so(shut: Users) -> None:
+    code, _, err = shut.run(ADA, "check", f"{shut.environ['HOME']}/fallow.toml")
+    assert code == 77
+    assert "Permission denied; name a config that you may read, here or in" in err
+
+
+def test_a_machine_without_a_driver_is_told_what_works_on_the_command_line_and_in_python(driverless: Fallow) -> None:
+    assert driverless("status").stderr.endswith(
+        "; to try fallow without a GPU, add --simulate or set FALLOW_SIMULATE=8xH100\n"
+    )
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

@@ -18,7 +18,8 @@ def own_folder(folder: str) -> str | None:
         os.makedirs(folder, mode=_EVERYBODY_ENTERS, exist_ok=True)
         fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError as error:
-        raise NotPermitted(f"cannot use {folder} for the daemon's lock and socket: {error.strerror}") from None
+        sentence = f"cannot use {folder} for the daemon's lock and socket: {error.strerror}"
+        raise NotPermitted(sentence, "name a folder of your own with FALLOW_SOCKET") from None
     try:
         found = os.fstat(fd)
         if found.st_uid not in (0, os.geteuid()):

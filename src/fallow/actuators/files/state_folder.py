@@ -17,6 +17,7 @@ from contextlib import suppress
 from fallow.core.errors import FallowError, NotPermitted
 from fallow.core.units import printable
 
+OWN_FOLDER = "set FALLOW_STATE_DIR to a folder of yours"
 _OF_ROOT = "/var/lib/fallow"
 _MOST_LINKS = 40
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
@@ -42,7 +43,7 @@ def prepared(path: str, *, make: bool = True) -> str:
         fd, real = _walk(path, begins, make=make)
     except OSError as error:
         why = error.strerror or os.strerror(error.errno or 0)
-        raise FallowError(f"{path} cannot be used: {why}", "set FALLOW_STATE_DIR to a folder of yours") from None
+        raise FallowError(f"{path} cannot be used: {why}", OWN_FOLDER) from None
     try:
         _demand_private(fd, real)
     finally:
@@ -114,8 +115,7 @@ def _home(environ: Mapping[str, str]) -> str:
     found = _passwd_home()
     if found is None:
         raise FallowError(
-            f"there is nowhere to keep a journal: HOME is not set, and user {os.geteuid()} has no home; "
-            "set FALLOW_STATE_DIR to a folder of yours"
+            f"there is nowhere to keep a journal: HOME is not set, and user {os.geteuid()} has no home", OWN_FOLDER
         )
     return found
 

@@ -62,7 +62,7 @@ def read(path: str) -> str:
     except (FileNotFoundError, NotADirectoryError):
         raise ConfigWrong(file, [Mistake("there is no such file")]) from None
     except PermissionError as error:
-        way = "set FALLOW_CONFIG to a config that you may read, or HOME to a folder of yours"
+        way = "name a config that you may read, here or in FALLOW_CONFIG, or set HOME to a folder of yours"
         raise NotPermitted(f"{file}: {error.strerror}", way) from None
     except (OSError, ValueError) as error:
         raise ConfigWrong(file, [Mistake(f"it cannot be read: {error}")]) from None

@@ -7,7 +7,7 @@ from contextlib import suppress
 
 from fallow.actuators.claims.folder import ClaimFolder, FileRefused, folder_path
 from fallow.actuators.claims.folder_care import access_lists
-from fallow.actuators.files.state_folder import prepared
+from fallow.actuators.files.state_folder import OWN_FOLDER, prepared
 from fallow.core.errors import ConfigWrong, FallowError
 from fallow.core.missing import remedy
 from fallow.core.units import printable
@@ -18,7 +18,6 @@ from fallow.readers.proc import user_name
 
 _OPEN_TO_ALL = 0o1777
 _FIX = "fallow doctor --fix"
-_OWN_FOLDER = "set FALLOW_STATE_DIR to a folder of yours"
 _OF_PEOPLE = ("protection-", "waiting-", ".")
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
@@ -94,7 +93,7 @@ def state(world: World) -> Iterator[CheckFinding]:
         return
     found = os.stat(path)
     if not stat.S_ISDIR(found.st_mode) or not os.access(path, os.W_OK | os.X_OK):
-        yield broken("state", f"{path} cannot be written: no journal and no history are kept", _OWN_FOLDER)
+        yield broken("state", f"{path} cannot be written: no journal and no history are kept", OWN_FOLDER)
     elif found.st_mode & _OTHERS_WRITE:
         yield broken("state", f"others can write to {path}, and change journal and history", f"chmod go-w {path}")
     elif _is_full(path):
@@ -106,7 +105,7 @@ def state(world: World) -> Iterator[CheckFinding]:
             prepared(path, make=False)
             yield ok("state", f"{path} can be written")
         except FallowError as error:
-            yield broken("state", f"{error.sentence}: no journal and no history are kept", error.way or _OWN_FOLDER)
+            yield broken("state", f"{error.sentence}: no journal and no history are kept", error.way or OWN_FOLDER)
 
 
 def _is_full(path: str) -> bool:

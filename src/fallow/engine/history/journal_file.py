@@ -6,6 +6,7 @@ import sqlite3
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
+from fallow.actuators.files.state_folder import OWN_FOLDER
 from fallow.core.errors import FallowError, NotPermitted
 from fallow.core.findings import Event, Evidence
 from fallow.core.reasons import Reason
@@ -74,7 +75,7 @@ def read(folder: str, key: str | None, most: int) -> list[Event]:
     except (FileNotFoundError, NotADirectoryError):
         return []
     except OSError as error:
-        raise NotPermitted(f"the journal in {folder} cannot be read: {error.strerror}") from None
+        raise NotPermitted(f"the journal in {folder} cannot be read: {error.strerror}", OWN_FOLDER) from None
     if not found.st_size:
         return []
     try:

@@ -8,6 +8,7 @@ from itertools import pairwise
 from threading import RLock
 from typing import Any, NamedTuple
 
+from fallow.actuators.files.state_folder import OWN_FOLDER
 from fallow.core.activity import Activity
 from fallow.core.errors import FallowError, NotPermitted
 from fallow.core.interval import Card, Interval, Party, without_jobs
@@ -258,9 +259,9 @@ def open_history(folder: str) -> HistoryReader | None:
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
-        raise NotPermitted(f"history in {folder} cannot be read: {error.strerror}") from None
+        raise NotPermitted(f"history in {folder} cannot be read: {error.strerror}", OWN_FOLDER) from None
     if not os.access(path, os.R_OK):
-        raise NotPermitted(f"history in {folder} is not yours to read")
+        raise NotPermitted(f"history in {folder} is not yours to read", OWN_FOLDER)
     database = None
     try:
         database = open_read_only(path)

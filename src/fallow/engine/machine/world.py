@@ -48,7 +48,9 @@ class World:
         try:
             return self._open_driver()
         except NoDriver as error:
-            raise NoDriver(str(error), "to try fallow without a GPU, add --simulate") from None
+            raise NoDriver(
+                str(error), "to try fallow without a GPU, add --simulate or set FALLOW_SIMULATE=8xH100"
+            ) from None
 
     def reopen_driver_when_lost(self) -> None:
         """Keep reading when the driver is unloaded: meanwhile every reading is unknown, and it is opened again."""
