@@ -78,6 +78,19 @@ def test_a_second_one_says_who_runs_and_leaves(simulated: Fallow, config: Callab
     assert simulated("up", "--for", "0.1s").returncode == 0, "a kill leaves nothing that blocks the next"
 
 
+def test_a_second_one_with_another_socket_does_not_count_the_same_hours_again(
+    simulated: Fallow, config: Callable[[str], str], up: StartUp, tmp_path: pathlib.Path
+) -> None:
+    """As from cron, which has no XDG_RUNTIME_DIR, and then from a login, which has one."""
+    running = up("--config", config(""))
+    running.until("up, with")
+    elsewhere = {"FALLOW_SOCKET": str(tmp_path / "elsewhere" / "fallow.sock")}
+    second = simulated("up", "--for", "0.1s", **elsewhere)
+    assert second.returncode == 75
+    assert f"fallow up runs already: pid {running.process.pid} of " in second.stderr
+    assert simulated("up", "--for", "0.1s", **elsewhere, FALLOW_STATE_DIR=str(tmp_path / "other")).returncode == 0
+
+
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
 def test_no_filler_outlives_it_however_it_ends(
     up: StartUp, config: Callable[[str], str], tmp_path: pathlib.Path, number: signal.Signals

@@ -10,6 +10,7 @@ import stat
 
 from fallow.actuators.files import ofd_locks
 from fallow.actuators.files.own_folder import own_folder
+from fallow.actuators.files.state_folder import prepared
 from fallow.core.errors import AlreadyRunning, NotPermitted
 from fallow.core.units import duration_for_people, printable
 from fallow.core.value import value
@@ -45,17 +46,26 @@ class Running:
 class Instance:
     """The lock of the only daemon, for as long as it is open."""
 
-    def __init__(self, folder: str, me: Running, wall_s: float) -> None:
+    def __init__(self, folder: str, me: Running, wall_s: float, name: str = _NAME) -> None:
         """Take the lock; raise AlreadyRunning, with the daemon that has it, if there is one."""
         self.said = own_folder(folder)
         """A message about the folder; None if there is nothing to say."""
-        path = os.path.join(folder, _NAME)
+        path = os.path.join(folder, name)
         self._fd = _open(path)
         if not ofd_locks.take(self._fd, _BYTE) or not _is_at(self._fd, path):
             other = _read(self._fd)
             os.close(self._fd)
             raise AlreadyRunning(f"fallow up runs already: {other.in_words(wall_s)}")
         self.write(me)
+
+    @classmethod
+    def of_history(cls, state_folder: str, me: Running, wall_s: float) -> "Instance":
+        """Take the lock of those who write history there, wherever their sockets are: two would count all twice.
+
+        Other hosts may share the folder, so it is one lock for each of them.
+        """
+        host = os.uname().nodename.replace("/", "-")
+        return cls(prepared(state_folder), me, wall_s, f"history-{host}.lock")
 
     def write(self, me: Running) -> None:
         """Write which daemon runs. On a full disk the lock works without it."""

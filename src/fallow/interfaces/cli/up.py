@@ -14,7 +14,7 @@ from fallow.actuators.claims.protections import ProtectionFolder
 from fallow.actuators.host.resource_limits import raise_own_limits, share_one_heap
 from fallow.actuators.host.single_instance import Instance, Running
 from fallow.actuators.process.signals import die_of
-from fallow.core.errors import FallowError, PartMissing, WrongUsage
+from fallow.core.errors import AlreadyRunning, FallowError, PartMissing, WrongUsage
 from fallow.core.units import span_s
 from fallow.engine.daemon.publisher import Publisher
 from fallow.engine.machine.clock import demand_countable
@@ -75,9 +75,17 @@ def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
     me = Running(os.getpid(), world.user, world.clock.wall_s(), file)
     socket = own_socket(world.environ)
     folder = world.state_folder if socket is None else os.path.dirname(os.path.abspath(socket))
-    instance = Instance(folder, me, world.clock.wall_s())
-    if instance.said is not None:
-        voice.note(instance.said)
+    locks = [Instance(folder, me, world.clock.wall_s())]
+    try:
+        locks.append(Instance.of_history(world.state_folder, me, world.clock.wall_s()))
+    except AlreadyRunning:
+        locks[0].close()
+        raise
+    except FallowError:  # nothing is kept where nothing can be locked, and the journal says why
+        pass
+    for each in locks:
+        if each.said is not None:
+            voice.note(each.said)
     if socket is None:
         voice.note(
             "XDG_RUNTIME_DIR is not set, so there is no socket: status, why, idle and reload cannot ask this daemon;"
@@ -87,7 +95,8 @@ def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
         number = _be_up(args, world, voice, load, file, socket)
     finally:
         world.close()
-        instance.close()
+        for each in locks:
+            each.close()
     if number is not None:
         voice.note(f"ended by {signal.Signals(number).name}")
         voice.finish()
