@@ -81,7 +81,7 @@ def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
     except AlreadyRunning:
         locks[0].close()
         raise
-    except FallowError:  # nothing is kept where nothing can be locked, and the journal says why
+    except (FallowError, OSError):  # nothing is kept where nothing can be locked, and the journal says why
         pass
     for each in locks:
         if each.said is not None:
