@@ -235,6 +235,7 @@ class Journal:
         others_wrote = sqlite_file.others_wrote(database)
         if others_wrote == self._others_wrote:
             return
+        sqlite_file.without_log(database)
         since_s = None if self._newest is None else journal_file.missing_since_s(database, *self._newest)
         self._others_wrote = others_wrote
         if since_s is not None:

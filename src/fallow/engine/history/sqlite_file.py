@@ -88,8 +88,7 @@ def open_to_write(
     """Open the existing file and prepare its tables; return it and whether it had none before."""
     database = _Connection(path, "rw", patience_s)
     try:
-        with suppress(sqlite3.OperationalError):  # an older fallow has it open with a log, so this one uses it too
-            database.execute("PRAGMA journal_mode = TRUNCATE")
+        without_log(database)
         database.execute("PRAGMA synchronous = FULL")
         database.execute(f"PRAGMA cache_size = -{cache_kib:d}")
         new = database.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone() is None
@@ -98,6 +97,12 @@ def open_to_write(
         database.close()
         raise
     return database, new
+
+
+def without_log(database: sqlite3.Connection) -> None:
+    """Let all be in the one file, as far as others let us: one who has it open with a log has us use that too."""
+    with suppress(sqlite3.OperationalError):
+        database.execute("PRAGMA journal_mode = TRUNCATE")
 
 
 def others_wrote(database: sqlite3.Connection) -> int:

@@ -16,7 +16,7 @@ from fallow.core.interval import Card
 from fallow.engine.history import rollup, samples
 from fallow.engine.history.collector import Batch, Piece
 from fallow.engine.history.energy import Portion
-from fallow.engine.history.sqlite_file import BUSY_S, identity, open_to_write, others_wrote, transaction
+from fallow.engine.history.sqlite_file import BUSY_S, identity, open_to_write, others_wrote, transaction, without_log
 
 FILE_NAME = "history.db"
 MIGRATIONS = (
@@ -121,6 +121,7 @@ class Store:
         before, self._others_wrote = self._others_wrote, others_wrote(self.database)
         if before == self._others_wrote:
             return False
+        without_log(self.database)
         self.forget()
         return True
 

@@ -1,10 +1,11 @@
-"""An older copy is written over the file while it is used: what is gone is said, and nobody gets another's hours."""
+"""Others write to the file while it is used: what is gone is said, and nobody gets another's hours."""
 
 import pathlib
 import sqlite3
 from contextlib import closing
 
 from fallow.core.activity import Activity
+from fallow.engine.history import journal_file
 from fallow.engine.history.journal import Journal
 from fallow.engine.history.sqlite_file import clock_time
 from fallow.engine.history.writer import HistoryWriter
@@ -74,3 +75,27 @@ def test_after_an_older_copy_of_history_each_user_and_gpu_has_its_own_hours(tmp_
         *[("0", 0, "ada"), ("0", 39, "bob"), ("1", 40, "bob")],
         *[("0", 79, "car"), ("0", 119, "bob"), ("1", 120, "bob")],
     ]
+
+
+def test_another_program_that_has_a_log_written_beside_the_file_costs_no_row_when_that_is_removed(
+    tmp_path: pathlib.Path,
+) -> None:
+    told: list[str] = []
+    journal = Journal(str(tmp_path), lambda: 1.0, told.append)
+    history = HistoryWriter(str(tmp_path), told.append)
+    for second in range(20):
+        if second == 10:
+            for name in ("history.db", "journal.db"):
+                with closing(sqlite3.connect(tmp_path / name)) as other:
+                    assert other.execute("PRAGMA journal_mode = WAL").fetchone() == ("wal",)
+        history.record(status(START_S + second, gpu_status(0, Activity.IDLE, holder())))
+        assert history.settle(LIMIT_S)
+        journal.action("job", "ask", said(str(second)), ["gpu:1"])
+    for file in tmp_path.glob("*-[ws]*"):
+        file.unlink()
+    assert len(journal_file.read(str(tmp_path), "gpu:1", 100)) == 20
+    with closing(sqlite3.connect(tmp_path / "history.db")) as database:
+        assert database.execute("SELECT sum(witnessed) FROM interval").fetchone() == (16_000,)
+    history.close()
+    journal.close()
+    assert told == []
