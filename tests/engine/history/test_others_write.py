@@ -99,3 +99,21 @@ def test_another_program_that_has_a_log_written_beside_the_file_costs_no_row_whe
     history.close()
     journal.close()
     assert told == []
+
+
+def test_rows_that_were_merged_and_a_file_that_was_packed_by_others_are_no_older_copy(tmp_path: pathlib.Path) -> None:
+    told: list[str] = []
+    history = HistoryWriter(str(tmp_path), told.append)
+    for second in range(20):  # the last row is merged with an earlier one
+        kind = (Activity.IDLE, Activity.BUSY)[second // 5 % 2]
+        history.record(status(START_S + second, gpu_status(0, kind, holder())))
+        assert history.settle(LIMIT_S)
+    for later_s in (3 * 86400, 3 * 86400 + 60):  # and no GPU is there any more
+        history.record(status(START_S + later_s))
+        assert history.settle(LIMIT_S)
+        with closing(sqlite3.connect(tmp_path / "history.db", isolation_level=None)) as other:
+            assert other.execute("SELECT count(*) FROM interval").fetchone() == (2,)
+            other.execute("VACUUM")
+    history.record(status(START_S + 3 * 86400 + 120, gpu_status(0, Activity.IDLE, holder())))
+    history.close()
+    assert told == []

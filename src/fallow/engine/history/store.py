@@ -14,7 +14,7 @@ from zlib import crc32
 from fallow.core.errors import FallowError
 from fallow.core.interval import Card
 from fallow.engine.history import rollup, samples
-from fallow.engine.history.collector import Batch, Piece
+from fallow.engine.history.collector import QUARTER_MS, Batch, Piece
 from fallow.engine.history.energy import Portion
 from fallow.engine.history.sqlite_file import BUSY_S, identity, open_to_write, others_wrote, transaction, without_log
 
@@ -86,8 +86,8 @@ LastWritten = dict[int, tuple[int, int, int]]
 """The rows of the pieces that were written last, by their number: they may still grow, and be metered."""
 
 
-Newest = tuple[int, int, int, int]
-"""The row that was written last: card, begin, turn, span."""
+Newest = tuple[int, int]
+"""The number of the GPU whose row was written last, and until when that reached."""
 
 
 class Store:
@@ -126,9 +126,10 @@ class Store:
         return True
 
     def missing_since_ms(self, newest: Newest) -> int | None:
-        """Return since when rows are missing, if the one that was written last is not there; else None."""
-        question = "SELECT 1 FROM interval WHERE card = ? AND begin = ? AND turn = ? AND span >= ?"
-        if self.database.execute(question, newest).fetchone() is not None:
+        """Return since when rows are missing, if none reaches as far as the one that was written last; else None."""
+        card, end_ms = newest
+        question = "SELECT 1 FROM interval WHERE card = ? AND begin >= ? AND begin + span >= ?"
+        if self.database.execute(question, (card, end_ms - QUARTER_MS, end_ms)).fetchone() is not None:
             return None
         return int(self.database.execute("SELECT coalesce(max(begin + span), 0) FROM interval").fetchone()[0])
 
@@ -137,6 +138,8 @@ class Store:
         last = dict(self._last)
         try:
             with transaction(self.database):
+                if others_wrote(self.database) != self._others_wrote:
+                    self.forget()
                 for card in batch.cards.values():
                     self._write_card(card)
                 for piece in batch.pieces:
@@ -149,7 +152,7 @@ class Store:
             raise
         if batch.pieces:
             piece = batch.pieces[-1]
-            self.newest = (*last[piece.number], piece.end_ms - piece.begin_ms)
+            self.newest = last[piece.number][0], piece.end_ms
         self._last.clear()
         self._last.update(islice(last.items(), max(0, len(last) - _ROWS_REMEMBERED), None))
 
