@@ -4,10 +4,12 @@ import math
 import pathlib
 
 from fallow.core.activity import Activity
+from fallow.engine.history.journal import Journal
 from fallow.engine.history.sqlite_file import clock_time
 from fallow.engine.history.writer import HistoryWriter
 from tests.engine.history.life import START_S, gpu_status, holder, past, status
 from tests.places import LIMIT_S
+from tests.reasons import said
 
 MANY = 64
 KINDS = (Activity.BUSY, Activity.IDLE)
@@ -21,9 +23,9 @@ def watch(history: HistoryWriter, seconds: range, gpus: int = 1) -> None:
         history.settle(LIMIT_S)
 
 
-def refuse(folder: pathlib.Path) -> None:
-    (folder / "history.db").rename(folder / "away")
-    (folder / "history.db").mkdir()
+def refuse(folder: pathlib.Path, name: str = "history.db") -> None:
+    (folder / name).rename(folder / "away")
+    (folder / name).mkdir()
 
 
 def allow(folder: pathlib.Path) -> None:
@@ -81,3 +83,17 @@ def test_of_intervals_that_are_too_many_to_wait_it_is_said_from_when_to_when_the
     assert witnessed_s(tmp_path) == MANY * 419 - gone_s
     first, end = START_S + 24, START_S + 24 + math.ceil(gone_s / MANY)
     assert f"between {clock_time(first)} and {clock_time(end)}" in lost
+
+
+def test_rows_that_a_journal_could_not_write_until_its_end_are_counted_with_the_time_of_the_first(
+    tmp_path: pathlib.Path,
+) -> None:
+    told: list[str] = []
+    now = iter(range(100, 200))
+    journal = Journal(str(tmp_path), lambda: float(next(now)), told.append)
+    journal.action("job", "ask", said("1"), ["gpu:1"])
+    refuse(tmp_path, "journal.db")
+    journal.action("job", "ask", said("2"), ["gpu:1"])
+    journal.action("job", "ask", said("3"), ["gpu:1"])
+    journal.close()
+    assert told[-1].startswith(f"2 rows of the journal since {clock_time(102)} could not be written: ")

@@ -118,7 +118,8 @@ class Journal:
                 self._try_to(self._write_waiting)
             missing = len(self._waiting) + self._lost
             if missing and self._was_open:
-                self._tell(f"{_rows(missing)} of the journal could not be written: {self._told}")
+                since = sqlite_file.clock_time(self._wall_s() if self._since_s is None else self._since_s)
+                self._tell(f"{_rows(missing)} of the journal since {since} could not be written: {self._told}")
             self._waiting.clear()
             self._let_go()
 
