@@ -231,6 +231,11 @@ def test_the_first_line_says_less_where_there_is_less_room_and_always_what_is_av
     assert summary(status, "1", 120).startswith(
         "box: 3 x H100: 1 available to you (CUDA_VISIBLE_DEVICES=1), 2 available"
     )
+    assert [summary(status, "1", width) for width in (84, 70, 31)] == [
+        "box: 3 GPUs: 1 available to you (CUDA_VISIBLE_DEVICES), 2 available in all, 1 stuck",
+        "box: 3 GPUs: 1 available to you, 2 available in all, 1 stuck",
+        "box: 3 GPUs: 1 available to you",
+    ]
 
 
 def test_the_line_begins_with_what_the_daemon_remembers() -> None:

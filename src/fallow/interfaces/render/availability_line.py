@@ -29,6 +29,10 @@ def availability_lines(status: Status, visible_devices: str | None, to_you: int)
         what = f"{many} (simulated)" if status.simulated else many
         available = _available(status, visible_devices, to_you, parts=parts, unused_for=times)
         yield printable(f"{host}: {what}: {available}")
+    if visible_devices is not None:
+        in_all = status.summed_up("available in all", parts=False, unused_for=False)
+        yours = f"{host}: {what}: {to_you or 'none'} available to you"
+        yield from map(printable, (f"{yours} (CUDA_VISIBLE_DEVICES), {in_all}", f"{yours}, {in_all}", yours))
 
 
 def _available(status: Status, visible_devices: str | None, to_you: int, **told: bool) -> str:
