@@ -32,7 +32,7 @@ class Engine(StrEnum):
 
 _REMEDIES = {
     Engine.SLURM: ("SLURM_CONF", "slurm.conf", "is slurmctld running? try: scontrol ping"),
-    Engine.KUBERNETES: ("KUBECONFIG", "kubeconfig", "does its API server run? try: kubectl get nodes"),
+    Engine.KUBERNETES: ("KUBECONFIG", "kubeconfig", "does kubectl reach it? try: kubectl get nodes"),
 }
 
 

@@ -36,6 +36,12 @@ def unit(fallow: Fallow, tmp_path: pathlib.Path) -> pathlib.Path:
     return file
 
 
+def test_a_unit_is_never_printed_in_place_of_json(fallow: Fallow) -> None:
+    done = fallow("doctor", "--unit", "--json")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "--json is only for the checks; leave it out" in done.stderr
+
+
 def analyze(*words: str) -> subprocess.CompletedProcess[str]:
     if shutil.which("systemd-analyze") is None:
         refuse_to_skip("systemd-analyze is not installed")

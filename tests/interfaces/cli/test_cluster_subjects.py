@@ -150,6 +150,24 @@ def test_a_cluster_that_does_not_answer_is_told_by_resume_with_what_to_set(
         assert "set KUBECONFIG" not in named.stderr, "it is set"
 
 
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        ("foo\n", "the kubeconfig is none: it has no clusters, users and contexts"),
+        ("a: [\n", "expected the node content, but found '<stream end>' in"),
+    ],
+)
+def test_a_broken_kubeconfig_is_told_in_one_plain_line(
+    simulated: Fallow, tmp_path: pathlib.Path, content: str, told: str
+) -> None:
+    file = tmp_path / "kubeconfig"
+    file.write_text(content)
+    done = simulated("resume", "--list", KUBECONFIG=str(file))
+    assert (done.returncode, done.stdout) == (125, "")
+    assert told in done.stderr
+    assert "does kubectl reach it? try: kubectl get nodes" in done.stderr
+
+
 def test_stop_takes_single_jobs_and_asks_first(shown: Fallow) -> None:
     assert "is not one job" in shown("stop", "node:n1", "--yes").stderr
     assert "stop each alone" in shown("stop", "slurm:1", "3", "--yes").stderr

@@ -53,6 +53,8 @@ def add_options(made: Parser) -> None:
 
 def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
     """Run the checks, and print the findings."""
+    if args.json and (args.unit or args.tmpfiles or args.sysusers or args.fix):
+        raise WrongUsage("--json is only for the checks", "leave it out, or leave the other option out")
     if args.unit:
         print(_unit(), end="")
         return 0

@@ -17,6 +17,7 @@ from fallow.core.unknown import Unknown
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import httpx2
+    from lightkube.config.kubeconfig import SingleConfig
     from lightkube.config.models import User, UserExec
 
 RunPlugin = Callable[[Sequence[str], Mapping[str, str], float], bytes | Unknown]
@@ -57,7 +58,7 @@ class KubeConnection:
             return self._answer(question)
         except Exception as error:  # noqa: BLE001  a kubeconfig, its plugin and a server can fail in any way
             self.close()  # the next question reads the kubeconfig again
-            said = printable(str(error))[:_LONGEST_COMPLAINT] or type(error).__name__
+            said = printable(" ".join(str(error).split()))[:_LONGEST_COMPLAINT] or type(error).__name__
             return Unknown(f"the Kubernetes API cannot be asked: {said}")
 
     def _answer(self, question: Question) -> KubeAnswer | Unknown:
@@ -77,16 +78,26 @@ class KubeConnection:
         if self._client is None:
             import httpx2  # noqa: PLC0415  only who has a cluster waits for it to load
             from lightkube.config.client_adapter import Client, ConnectionParams  # noqa: PLC0415
-            from lightkube.config.kubeconfig import KubeConfig  # noqa: PLC0415
 
-            found = KubeConfig.from_file(self._kubeconfig) if self._kubeconfig else KubeConfig.from_env()
-            config = found.get()
+            config = self._config()
             if config is None or config.user is None:
                 raise ValueError("the kubeconfig names no user in its current context")
             self._use_plugin(config.user)
             timeout = httpx2.Timeout(min(_SILENT_FOR_S, self._within_s))
             self._client = Client(config, ConnectionParams(timeout=timeout))
         return self._client
+
+    def _config(self) -> "SingleConfig | None":
+        """Return what the kubeconfig, or the pod that we are in, says of the cluster and of us."""
+        from lightkube.config.kubeconfig import KubeConfig  # noqa: PLC0415
+
+        try:
+            found = KubeConfig.from_file(self._kubeconfig) if self._kubeconfig else KubeConfig.from_env()
+            return found.get()
+        except OSError as error:
+            raise FallowError(f"the kubeconfig {error.filename} cannot be read: {error.strerror}") from None
+        except (AttributeError, LookupError, TypeError):  # lightkube takes for granted that all of it is there
+            raise FallowError("the kubeconfig is none: it has no clusters, users and contexts") from None
 
     def _use_plugin(self, user: "User") -> None:
         """Give the user the token of the program that the kubeconfig names for it, if it has no other."""
