@@ -52,7 +52,10 @@ def patience_s(environ: Mapping[str, str], name: str, usual_s: float, whom: str)
     text = environ.get(name)
     if not text:
         return usual_s
-    found_s = duration_s(text)
+    try:
+        found_s = duration_s(text)
+    except WrongUsage as error:
+        raise WrongUsage(f"{name}: {error.sentence}", error.way) from None
     if found_s <= 0:
         raise WrongUsage(f"{name}={text} leaves {whom} no time")
     return found_s

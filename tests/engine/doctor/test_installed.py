@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import pwd
 import re
 import shutil
 import subprocess
@@ -144,6 +145,11 @@ def test_completion_is_looked_for_where_packages_put_it() -> None:
     assert "/usr/share/bash-completion/completions/fallow" in places["bash"]
     assert "/usr/share/zsh/vendor-completions/_fallow" in places["zsh"]
     assert "/usr/share/fish/vendor_completions.d/fallow.fish" in places["fish"]
+
+
+def test_completion_without_a_home_in_the_environment_is_for_the_home_of_the_user() -> None:
+    mine = pwd.getpwuid(os.geteuid()).pw_dir
+    assert completion_places({})["zsh"][0] == f"{mine}/.zfunc/_fallow"
 
 
 def test_man_pages_are_found_or_the_way_to_them_is_told(simulated: Fallow, tmp_path: pathlib.Path) -> None:

@@ -138,6 +138,16 @@ def test_a_limit_that_is_too_tight_is_named(simulated: Fallow, limit: str, names
     assert "internal error" not in done.stderr
 
 
+@pytest.mark.parametrize("words", ["FALLOW_STATE_DIR=x fallow why", "FALLOW_SOCKET=x fallow up --for 200ms"])
+def test_a_folder_that_is_gone_is_named_where_a_path_begins_in_it(
+    simulated: Fallow, tmp_path: pathlib.Path, words: str
+) -> None:
+    (tmp_path / "gone").mkdir()
+    done = in_shell(simulated, f"cd {tmp_path}/gone && rmdir {tmp_path}/gone && {words}")
+    assert (done.returncode, done.stdout) == (125, "")
+    assert done.stderr == "fallow: the folder that you are in is gone; change to another one\n"
+
+
 @pytest.mark.several_users
 def test_a_limit_of_processes_that_is_too_tight_is_named(open_folder: pathlib.Path) -> None:
     """F38"""

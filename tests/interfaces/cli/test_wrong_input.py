@@ -120,6 +120,12 @@ def test_a_driver_that_does_not_start_is_told_by_its_reason(
     assert says in done.stderr
 
 
+def test_a_variable_that_is_no_duration_is_named(simulated: Fallow) -> None:
+    done = simulated("status", FALLOW_DAEMON_TIMEOUT="soon")
+    assert done.returncode == 2
+    assert "fallow: FALLOW_DAEMON_TIMEOUT: 'soon' is not a duration; write it as " in done.stderr
+
+
 def test_a_simulated_machine_that_cannot_be_is_told(fallow: Fallow) -> None:
     done = fallow("status", "--simulate=4xBANANA")
     assert done.returncode == 2

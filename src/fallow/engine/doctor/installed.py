@@ -14,6 +14,7 @@ from fallow.engine.doctor.finding import CheckFinding, Health, broken, lacking, 
 from fallow.engine.machine.installation import COMPLETION, MAN, VERSION, is_own, on_path, own_program, shared_file
 from fallow.engine.machine.unix_http import NoAnswer
 from fallow.engine.machine.world import World
+from fallow.readers.accounts import home as account_home
 
 _ANSWERS_WITHIN_S = 10.0
 UNITS = tuple(
@@ -164,7 +165,7 @@ def _writes_completion(shell: str, path: str) -> str:
 
 def completion_places(environ: Mapping[str, str]) -> dict[str, list[str]]:
     """Return the files in which each shell looks for the completion of fallow; the first is the user's own."""
-    home = environ.get("HOME") or "/"
+    home = environ.get("HOME") or account_home(None) or "/"
     data_home = environ.get("XDG_DATA_HOME") or os.path.join(home, ".local/share")
     config_home = environ.get("XDG_CONFIG_HOME") or os.path.join(home, ".config")
     folders = (environ.get("XDG_DATA_DIRS") or "/usr/local/share:/usr/share").split(":")

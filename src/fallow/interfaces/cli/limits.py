@@ -1,12 +1,13 @@
-"""Explain which limit of the system an error comes from, and how to see that limit."""
+"""Explain what of the system an error comes from: a limit, and how to see it, or a folder that is gone."""
 
 import errno
+import os
 
 _NO_THREAD = "can't start new thread"  # Python says no more than this
 
 
 def limit_in_words(error: BaseException) -> str | None:
-    """Return the limit that an error comes from; None if it comes from none."""
+    """Return the limit, or the folder, that an error comes from; None if it comes from none."""
     number = error.errno if isinstance(error, OSError) else None
     if number == errno.EMFILE:
         return f"no more files can be opened: {_limit('NOFILE')} (ulimit -n shows it)"
@@ -18,7 +19,17 @@ def limit_in_words(error: BaseException) -> str | None:
         )
     if number == errno.ENOMEM or isinstance(error, MemoryError) or _could_not_be_loaded(error):
         return f"there is not enough memory: {_limit('AS')} (ulimit -v shows it)"
+    if isinstance(error, FileNotFoundError) and _is_in_no_folder():
+        return "the folder that you are in is gone; change to another one"
     return None
+
+
+def _is_in_no_folder() -> bool:
+    try:
+        os.getcwd()
+    except FileNotFoundError:
+        return True
+    return False
 
 
 def _could_not_be_loaded(error: BaseException) -> bool:
