@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from fallow.core.errors import FallowError
 from fallow.core.kube_api import MERGE, KubeAnswer, Question
 from fallow.core.ports import Clock
-from fallow.core.units import printable
+from fallow.core.units import shortened
 from fallow.core.unknown import Unknown
 
 TYPE_CHECKING = False
@@ -58,7 +58,7 @@ class KubeConnection:
             return self._answer(question)
         except Exception as error:  # noqa: BLE001  a kubeconfig, its plugin and a server can fail in any way
             self.close()  # the next question reads the kubeconfig again
-            said = printable(" ".join(str(error).split()))[:_LONGEST_COMPLAINT] or type(error).__name__
+            said = shortened(str(error), _LONGEST_COMPLAINT) or type(error).__name__
             return Unknown(f"the Kubernetes API cannot be asked: {said}")
 
     def _answer(self, question: Question) -> KubeAnswer | Unknown:
