@@ -13,7 +13,7 @@ from fallow.actuators.files.state_folder import private_file
 from fallow.core.activity import Activity
 from fallow.core.days import day_edges_ms
 from fallow.core.gpu_status import Status
-from fallow.core.interval import MANY_JOBS
+from fallow.core.interval import MANY_JOBS, NAMELESS
 from fallow.core.money import Prices
 from fallow.engine.history.collector import QUARTER_MS
 from fallow.engine.history.retention import age
@@ -175,6 +175,42 @@ def test_jobs_of_seconds_are_put_together_where_there_are_many_and_stay_their_us
     assert {line.name[0] for line in after[By.JOB].lines} == {MANY_JOBS}
     assert after[By.USER] == before[By.USER]
     assert rows(tmp_path, "crew") < 20
+
+
+def test_a_person_with_thousands_of_user_numbers_makes_history_no_longer(tmp_path: pathlib.Path) -> None:
+    """subuid(5) gives each user 65,536 of them: each second of each GPU was a row for 90 days."""
+
+    def at(second: int) -> Status:
+        user = "ada" if second % 10 == 0 else f"{100_000 + second}"
+        return status(START_S + second, gpu_status(0, Activity.BUSY, holder(second, user, "python")))
+
+    record(tmp_path, map(at, range(1800)))
+    before = bills(tmp_path)
+    grow_old(tmp_path, 2.0)
+    after = bills(tmp_path)
+    assert rows(tmp_path, "interval") < 20
+    lines = {line.name[0]: line.busy_ms for line in after[By.USER].lines}
+    assert lines == {"ada": 179_000, NAMELESS: 1_620_000}
+    assert after[By.GPU] == before[By.GPU]
+
+
+def test_a_report_names_a_limited_number_of_users_without_an_account_and_has_all_hours(
+    tmp_path: pathlib.Path,
+) -> None:
+    record(tmp_path, [status(START_S + second, gpu_status(0, Activity.FREE)) for second in range(3)])
+    database = sqlite3.connect(tmp_path / "history.db")
+    names = [(1000 + number, number, f'[["{100_000 + number}","job",{number}]]') for number in range(12_000)]
+    database.executemany("INSERT INTO crew (id, digest, holders) VALUES (?, ?, ?)", names)
+    spans = [(START_MS + 3000 + 10 * number, 10, number + 1000) for number in range(12_000)]
+    columns = "card, begin, turn, span, witnessed, activity, crew"
+    database.executemany(f"INSERT INTO interval ({columns}) VALUES (1, ?, 0, 10, ?, 'idle', ?)", spans)
+    database.commit()
+    database.close()
+    opened = past(tmp_path)
+    found = [one for one in opened.tallies([START_MS, START_MS + DAY_MS]) if one.activity is Activity.IDLE]
+    opened.close()
+    assert len(found) <= 10_001
+    assert sum(one.witnessed_ms for one in found) == 120_000
 
 
 def test_what_is_too_old_goes_and_the_rest_stays(tmp_path: pathlib.Path) -> None:

@@ -12,7 +12,18 @@ from typing import NamedTuple
 from fallow.core.activity import AVAILABLE, Activity
 from fallow.core.gpu import Holder
 from fallow.core.gpu_status import GpuStatus, Status, people_on
-from fallow.core.interval import MANY_JOBS, NOBODY, SOMEBODY, Card, Party, in_order, parties_of, party_of
+from fallow.core.interval import (
+    MANY_JOBS,
+    MOST_NAMELESS,
+    NOBODY,
+    SOMEBODY,
+    Card,
+    Party,
+    in_order,
+    parties_of,
+    party_of,
+    without_numbers,
+)
 from fallow.core.units import printable
 from fallow.core.unknown import Unknown
 from fallow.engine.history.energy import EnergyMeter, Portion
@@ -204,4 +215,5 @@ def _row(holder: Holder) -> list[str | int]:
 def _few(parties: tuple[Party, ...]) -> tuple[Party, ...]:
     if len(parties) <= _MOST_HOLDERS:
         return parties
-    return in_order(Party(party.user, MANY_JOBS) for party in parties)
+    users = in_order(Party(party.user, MANY_JOBS) for party in parties)
+    return users if len(users) <= MOST_NAMELESS else without_numbers(users)

@@ -7,13 +7,14 @@
 
 No time is lost or added by this: the hours of each GPU and each day are the same before and after, and so are the
 shares of users, to a millisecond, and the energy. What is given up is the pids, the order inside a quarter of an
-hour, and the names of jobs of less than a minute where there are many.
+hour, and the names of jobs of less than a minute where there are many; where those are of many users, also the
+numbers of users without an account.
 """
 
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from fallow.core.interval import Party, without_jobs
+from fallow.core.interval import MOST_NAMELESS, Party, without_jobs, without_numbers
 from fallow.engine.history import samples
 from fallow.engine.history.collector import QUARTER_MS, parties_of_text, text_of_parties
 from fallow.engine.history.sqlite_file import transaction
@@ -117,11 +118,12 @@ def _merged(rows: list[_Row]) -> list[_Row]:
     for row in rows:
         by_crew[row.parties] = by_crew.get(row.parties, 0) + row.witnessed
     small = {parties for parties, ms in by_crew.items() if ms < _SMALL_MS} if len(by_crew) > _MANY_CREWS else set()
+    told = {parties: without_jobs(parties) for parties in small}
+    if len(set(told.values())) > MOST_NAMELESS:
+        told = {parties: without_numbers(users) for parties, users in told.items()}
     merged: dict[tuple[str, tuple[Party, ...]], _Row] = {}
     for row in rows:
-        parties = row.parties
-        if parties in small:
-            parties = without_jobs(parties)
+        parties = told.get(row.parties, row.parties)
         key = (row.activity, parties)
         first = merged.get(key)
         if first is None:
