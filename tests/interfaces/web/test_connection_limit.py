@@ -346,6 +346,32 @@ def test_there_are_never_more_than_there_may_be_and_who_has_asked_ends_only_for_
         assert sum(visitor.owner == OWNERS[1] for visitor in inside) <= 4
 
 
+def test_a_person_with_many_user_numbers_shuts_nobody_with_an_account_out() -> None:
+    """subuid(5) gives each user 65,536 of them: with one connection of each, all others were shut out."""
+    crowd = Connections(ConnectionLimits(connections=6, of_user=4))
+    many = [Visitor(user(200_000 + number)) for number in range(6)]
+    for each in many:
+        crowd.enter(each)
+    known = [Visitor(user(1)) for _ in range(3)]
+    for each in known:
+        crowd.enter(each)
+    assert [each.is_cut for each in many] == [True] * 3 + [False] * 3
+    one_more = Visitor(user(300_000))
+    crowd.enter(one_more)
+    assert one_more.is_cut, "together they have more than anybody else"
+    assert not any(each.is_cut for each in known)
+
+
+def test_among_users_without_an_account_who_has_most_makes_way() -> None:
+    crowd = Connections(ConnectionLimits(connections=4, of_user=4))
+    many = [Visitor(user(200_000)) for _ in range(4)]
+    for each in many:
+        crowd.enter(each)
+    other = Visitor(user(200_001))
+    crowd.enter(other)
+    assert [each.is_cut for each in (*many, other)] == [True, False, False, False, False]
+
+
 def test_all_addresses_of_a_host_are_one() -> None:
     assert neighbourhood("127.0.0.1") == neighbourhood("127.8.9.1") == neighbourhood("::1")
     assert neighbourhood("2001:db8::1") == neighbourhood("2001:db8::ffff:2") != neighbourhood("2001:db8:0:1::1")

@@ -1,5 +1,6 @@
 """Those who watch, and one who does not read: nobody waits for them."""
 
+import asyncio
 import json
 import pathlib
 import selectors
@@ -7,15 +8,19 @@ import socket
 import threading
 import time
 from itertools import count
-from typing import Any
+from typing import Any, cast
 
 import pytest
+from starlette.types import Message
 
 from fallow.core.activity import Activity
 from fallow.core.board import Board
 from fallow.core.gpu_status import Status
 from fallow.core.value import replace
 from fallow.engine.daemon.publisher import Publisher
+from fallow.interfaces.web.connection import Connection
+from fallow.interfaces.web.connection_limit import user
+from fallow.interfaces.web.event_streams import Parts, Watchers
 from tests.interfaces.web.boards import board, card, process, varied
 from tests.interfaces.web.served import Site, hall, served
 from tests.places import LIMIT_S
@@ -239,3 +244,40 @@ def test_mere_figures_are_told_every_few_seconds_and_whoever_comes_at_once(tmp_p
             assert renderings.count == 1, "the warmth alone was not worth a rendering"
         finally:
             watcher.close()
+
+
+class Wire:
+    """A connection on which nobody reads."""
+
+    def __init__(self, owner: str) -> None:
+        self.owner = owner
+        self.is_cut = self.lasts = False
+
+    def cut(self) -> None:
+        self.is_cut = True
+
+
+def test_users_without_an_account_have_one_share_of_the_watchers() -> None:
+    """One person may have thousands of them, and took all places."""
+
+    async def never() -> Parts:
+        raise AssertionError("nothing is rendered")
+
+    async def send(_: Message) -> None:
+        pass
+
+    async def watch() -> None:
+        watchers = Watchers(never, lambda: "", 10, lambda: 0.0)
+        begun = [
+            asyncio.ensure_future(watchers.attend(cast("Connection", Wire(user(200_000 + number))), send))
+            for number in range(5)
+        ]
+        while len(watchers) < len(begun):
+            await asyncio.sleep(0)
+        assert watchers.has_share(user(300_000))
+        assert not watchers.has_share(user(1))
+        for each in begun:
+            each.cancel()
+        await asyncio.wait(begun)
+
+    asyncio.run(watch())

@@ -5,20 +5,28 @@ two requests. Silent connections end first, the one that has been silent for lon
 the kernel reports it, and each remote address has a share. If all connections are in use, the owner with most of them
 loses one to an owner with fewer: nobody can shut out everybody else. An owner who asks too often waits
 before a request is read.
+
+One person may have thousands of users without an account (subuid(5)). So where it matters who has most, all of these
+are one crowd.
 """
 
 import os
+from collections import Counter
+from functools import lru_cache
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import TYPE_CHECKING
 
 from fallow.core.value import value
+from fallow.readers.proc import user_name
 
 if TYPE_CHECKING:
     from fallow.interfaces.web.connection import Connection
 
 LOOPBACK = "127.0.0.1"
 _USER = "user "
+_NAMELESS = "user without an account"
 _MOST_TURNS = 64
+_MOST_KNOWN = 4096
 
 
 @value
@@ -56,7 +64,7 @@ class Connections:
         if len(own) > self._share_of(guest.owner):
             self._end(_first_silent(own))
         elif len(self) > self.limits.connections:
-            self._end(self._who_makes_way(own, first=comes_first(guest.owner)))
+            self._end(self._who_makes_way(guest))
 
     def change(self, guest: "Connection", *, silent: bool) -> None:
         """Note that the connection became silent, or that its request arrived."""
@@ -94,14 +102,20 @@ class Connections:
         for guest in self._all():
             self._end(guest)
 
-    def _who_makes_way(self, own: dict["Connection", bool], *, first: bool) -> "Connection":
-        """Return the connection that ends for a new one: of the owner with most, of one who comes first last."""
+    def _who_makes_way(self, guest: "Connection") -> "Connection":
+        """Return the connection that ends for a new one: of the crowd with most, of one who comes first last."""
         others = {owner: guests for owner, guests in self._of.items() if not comes_first(owner)}
         lasting = next((each for guests in others.values() for each in guests if each.lasts), None)
         if lasting is not None:
             return lasting
-        most = max((others or self._of).values(), key=len)
-        return _first_silent(most if first or len(most) > len(own) else own)
+        own, others = self._of[guest.owner], others or self._of
+        sizes, its_crowd = Counter[str](), crowd_of(guest.owner)
+        for owner, guests in others.items():
+            sizes[crowd_of(owner)] += len(guests)
+        largest = max(sizes, key=lambda crowd: sizes[crowd])
+        most = max((guests for owner, guests in others.items() if crowd_of(owner) == largest), key=len)
+        has_fewer = len(own) < len(most) if largest == its_crowd else sizes[its_crowd] < sizes[largest]
+        return _first_silent(most if has_fewer or comes_first(guest.owner) else own)
 
     def _all(self) -> list["Connection"]:
         return [guest for own in self._of.values() for guest in own]
@@ -134,6 +148,13 @@ def user(uid: int) -> str:
 def is_user(owner: str) -> bool:
     """Return whether an owner is a user of this machine, by what the kernel says, and not an address."""
     return owner.startswith(_USER)
+
+
+@lru_cache(maxsize=_MOST_KNOWN)  # to look up a user may take long; who gets an account later stays in the crowd
+def crowd_of(owner: str) -> str:
+    """Return with whom an owner is counted together: all users without an account are one, any other is alone."""
+    number = owner.removeprefix(_USER)
+    return _NAMELESS if is_user(owner) and user_name(int(number)) == number else owner
 
 
 def neighbourhood(address: str) -> str:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from starlette.types import Send
 
-from fallow.interfaces.web.connection_limit import LOOPBACK, comes_first
+from fallow.interfaces.web.connection_limit import LOOPBACK, comes_first, crowd_of
 from fallow.interfaces.web.page_parts import Parts
 
 if TYPE_CHECKING:
@@ -60,7 +60,9 @@ class Watchers:
         """Return whether one more of this owner would leave too few for others."""
         if comes_first(owner) or owner == LOOPBACK:
             return False
-        return sum(each.wire.owner == owner for each in (*self._new, *self._told)) >= max(1, self._most // 2)
+        crowd = crowd_of(owner)
+        with_them = sum(crowd_of(each.wire.owner) == crowd for each in (*self._new, *self._told))
+        return with_them >= max(1, self._most // 2)
 
     @property
     def ails(self) -> str | None:
