@@ -105,3 +105,25 @@ def test_tables_whose_words_are_no_text_any_more_are_set_aside_by_who_writes_and
         "history was damaged (its tables cannot be read)",
     ]
     assert (tmp_path / "history.db.damaged-1").exists()
+
+
+def test_sums_whose_time_was_damaged_cost_no_plot(tmp_path: pathlib.Path) -> None:
+    told: list[str] = []
+    hours = [START_S // 3600 * 3600 + 3600 * hour for hour in range(1, 9)]
+    for begin_s in hours:
+        watch(tmp_path, told, round(begin_s - START_S) + 5)
+    until_ms = round(hours[-1] + 8 * 3600) * 1000
+    watch(tmp_path, told, until_ms // 1000 - round(START_S))
+    whole = (tmp_path / "history.db").read_bytes()
+    told_of = []
+    for begin_s in hours:
+        begin_ms = round(begin_s * 1000)
+        damaged = whole.replace(begin_ms.to_bytes(6), (begin_ms - 2**39).to_bytes(6))
+        assert damaged != whole, "there was a sum of that hour"
+        (tmp_path / "history.db").write_bytes(damaged)
+        opened = past(tmp_path)
+        steps = steps_of(opened, opened.cards(), until_ms, SPANS["7d"], Prices(2.0))
+        opened.close()
+        told_of.append(sum(step.spent_ms.get(Activity.IDLE, 0) for step in steps))
+    assert all(0 < ms < 8 * 2 * 10_000 for ms in told_of), "what is damaged is missing, and the rest is there"
+    assert told == []

@@ -127,11 +127,15 @@ def _add_gpus(
     """Add GPUs of the same price together; of a month this is several times as fast as one after the other."""
     first_ms, step_ms, price = sums[0].begin_ms, span.step_s * 1000, prices.of(cards[0])
     found = past.whole_steps([card.uuid for card in cards], first_ms, until_ms, step_ms)
+    within = {one.begin_ms: one for one in sums}  # a damaged file has rows of other times, too
     for begin_ms, _, seen_ms, activity, parties in found.spent:
         shares = [(party.user, ms) for party, ms in shared_out(seen_ms, parties)]
-        sums[(begin_ms - first_ms) // step_ms].spend(activity, shares, 1.0, price)
+        if begin_ms in within:
+            within[begin_ms].spend(activity, shares, 1.0, price)
     for begin_ms, gpus, longest_ms in found.seen:
-        one = sums[(begin_ms - first_ms) // step_ms]
+        one = within.get(begin_ms)
+        if one is None:
+            continue
         one.gpus += gpus
         one.watched_ms = max(one.watched_ms, longest_ms)
     for at_s, readings in found.read:
