@@ -190,7 +190,7 @@ def test_ctrl_c_at_the_question_says_that_nothing_was_stopped(simulated: Fallow,
     with on_terminal(simulated, "1") as asked:
         asked.until("[y/N] ")
         asked.process.send_signal(signal.SIGINT)
-        asked.until("interrupted: nothing was stopped")
+        asked.until("\nfallow: interrupted: nothing was stopped")
         assert asked.ended()[0] == -signal.SIGINT
     assert job.lives
 

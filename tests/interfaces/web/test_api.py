@@ -191,3 +191,9 @@ def test_schemathesis_finds_nothing(site: Site, tmp_path: pathlib.Path) -> None:
     paths = site.ask("/api/v1/openapi.json").json["paths"]
     tried = sum(map(len, paths.values())) - len(("reload", "wake"))
     assert f"{tried} passed" in done.stdout, done.stdout[-3000:]
+
+
+def test_a_path_where_nothing_is_says_so_and_where_to_look(site: Site) -> None:
+    answer = site.ask("/api/status")
+    told = "there is nothing at /api/status; see /api/v1/openapi.json"
+    assert (answer.status, answer.json["reason"], answer.json["detail"]) == (404, "http", told)

@@ -171,11 +171,14 @@ def agreed_to(plan: Sequence[str], count: int) -> bool:
     from fallow.interfaces.signals import wait_for_input
 
     print(*plan, sep="\n", file=sys.stderr)
-    print(f"Stop {'it' if count == 1 else f'these {count} jobs'}? [y/N] ", end="", file=sys.stderr, flush=True)
-    wait_for_input(sys.stdin.fileno())
-    answer = sys.stdin.readline()
-    if not answer.endswith("\n"):
-        print(file=sys.stderr)
+    answer = ""
+    try:
+        print(f"Stop {'it' if count == 1 else f'these {count} jobs'}? [y/N] ", end="", file=sys.stderr, flush=True)
+        wait_for_input(sys.stdin.fileno())
+        answer = sys.stdin.readline()
+    finally:
+        if not answer.endswith("\n"):  # the end of input, or a signal: what is told next begins a line
+            print(file=sys.stderr)
     return answer.strip().lower() in _YES
 
 

@@ -9,6 +9,8 @@ from fallow.interfaces.web.api_routes import PREFIX, Operation
 from fallow.interfaces.web.made_once import MadeOnce
 from fallow.interfaces.web.page_routes import PageRoutes
 
+DESCRIPTION = f"{PREFIX}/openapi.json"
+
 
 def add_description(pages: PageRoutes, operations: Sequence[Operation]) -> None:
     """Add its route."""
@@ -20,6 +22,6 @@ def add_description(pages: PageRoutes, operations: Sequence[Operation]) -> None:
 
     made = MadeOnce(make)
 
-    @pages.get(f"{PREFIX}/openapi.json")
+    @pages.get(DESCRIPTION)
     async def description(_: Request) -> Response:
         return Response(await made.get(), media_type="application/json")

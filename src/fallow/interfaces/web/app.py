@@ -17,7 +17,7 @@ from fallow.core.unknown import Unknown
 from fallow.engine.daemon.sources import Sources
 from fallow.interfaces.web.api import add_changes, add_now
 from fallow.interfaces.web.api_cluster import add_cluster
-from fallow.interfaces.web.api_description import add_description
+from fallow.interfaces.web.api_description import DESCRIPTION, add_description
 from fallow.interfaces.web.api_facts import problem
 from fallow.interfaces.web.api_fleet import add_fleet
 from fallow.interfaces.web.api_history import add_past, add_raw_history
@@ -154,7 +154,11 @@ def _http_problem(
         assert isinstance(error, HTTPException)
         wanted = request.headers.get("accept", "").partition(",")[0].partition(";")[0].strip()
         if error.status_code != HTTPStatus.NOT_FOUND or wanted != "text/html" or request.url.path.startswith("/api/"):
-            return problem(error.status_code, "http", error.detail, dict(error.headers or {}))
+            missing = error.status_code == HTTPStatus.NOT_FOUND
+            detail = (
+                f"there is nothing at {shortened(request.url.path)}; see {DESCRIPTION}" if missing else error.detail
+            )
+            return problem(error.status_code, "http", detail, dict(error.headers or {}))
         sentence = f"There is no page {shortened(request.url.path)} here."
         caller = getattr(request.state, "caller", None)
         asks = {} if caller is None else who_asks(caller)
