@@ -117,3 +117,40 @@ def test_rows_that_were_merged_and_a_file_that_was_packed_by_others_are_no_older
     history.record(status(START_S + 3 * 86400 + 120, gpu_status(0, Activity.IDLE, holder())))
     history.close()
     assert told == []
+
+
+def test_an_interval_that_grows_in_a_copy_which_is_put_in_the_place_of_the_file_is_not_counted_twice(
+    tmp_path: pathlib.Path,
+) -> None:
+    told: list[str] = []
+    file, copy = tmp_path / "history.db", tmp_path / "copy"
+    history = HistoryWriter(str(tmp_path), told.append)
+    for second in range(41):
+        if second == 21:
+            copy.write_bytes(file.read_bytes())
+            copy.replace(file)
+        history.record(status(START_S + second, gpu_status(0, Activity.IDLE, holder())))
+        assert history.settle(LIMIT_S)
+    history.close()
+    with closing(sqlite3.connect(file)) as database:
+        assert database.execute("SELECT count(*), sum(witnessed) FROM interval").fetchone() == (1, 40_000)
+    assert told == []
+
+
+def test_an_older_journal_in_the_place_of_the_file_is_said_also_by_who_has_written_no_row(
+    tmp_path: pathlib.Path,
+) -> None:
+    told: list[str] = []
+    file, older = tmp_path / "journal.db", tmp_path / "older"
+    for number in (1, 2):
+        journal = Journal(str(tmp_path), lambda: 1.0, told.append)
+        journal.action("job", "ask", said(str(number)), ["gpu:1"])
+        journal.close()
+        if number == 1:
+            older.write_bytes(file.read_bytes())
+    journal = Journal(str(tmp_path), lambda: 60.0, told.append)
+    older.replace(file)
+    assert [event.because for event in journal.last("gpu:1")] == ["1"]
+    journal.close()
+    gone = f"rows from between {clock_time(1)} and {clock_time(60)} are gone"
+    assert told == [f"the journal was replaced by an older copy: {gone}"]

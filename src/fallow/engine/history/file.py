@@ -96,7 +96,7 @@ class HistoryFile:
             folder = state_folder.prepared(self._folder)
             self._path = state_folder.private_file(folder, FILE_NAME)
             self._store = Store(self._path, self._written)
-            if self._file is not None and (self._store.was_empty or self._file != self._store.file):
+            if self._file is not None and self._store.was_empty:
                 when = clock_time(self._wall_s())
                 self._tell(f"history was taken away: what was before {when} is gone, and a new one begins")
                 self._forget()
@@ -108,7 +108,10 @@ class HistoryFile:
         self._written.clear()
 
     def _notice_older_copy(self, store: Store) -> None:
-        """Report rows that are gone from the same file: somebody has written an older copy over it."""
+        """Report rows that a copy lacks which was written over the file, or put in its place.
+
+        What was written goes on in it: an interval that was copied grows there, and is not counted twice.
+        """
         since_ms = None if self._newest is None else store.missing_since_ms(self._newest)
         if since_ms is not None:
             self._newest = None

@@ -71,7 +71,7 @@ class Journal:
         self._was_open = False
         self._others_wrote: int | None = None
         self._newest: tuple[int, float] | None = None
-        """The number and the time of the last row that this process has written to the file."""
+        """The number and the time of the last row that this process has written to the file, or found in it."""
         self._try_to(lambda: None)
 
     def verdict(self, verdict: Verdict, keys: Iterable[str]) -> None:
@@ -219,20 +219,21 @@ class Journal:
                 raise self._folder
             folder = state_folder.prepared(self._folder)
             self._path = state_folder.private_file(folder, FILE_NAME)
-            before, self._file = self._file, sqlite_file.identity(self._path)
+            self._file = sqlite_file.identity(self._path)
             patience_s = _PATIENCE_S if self._since_s is None else _LESS_PATIENCE_S
             self._database, new = journal_file.connected(self._path, patience_s)
-            if self._was_open and (new or before != self._file):
+            if self._was_open and new:
                 when = sqlite_file.clock_time(self._wall_s())
                 self._tell(f"the journal was taken away: rows from before {when} are gone, and a new one begins")
                 self._newest = None
             self._was_open = True
             self._others_wrote = None
+            self._newest = self._newest or journal_file.newest(self._database)
         self._notice_older_copy(self._database)
         return self._database
 
     def _notice_older_copy(self, database: sqlite3.Connection) -> None:
-        """Report rows that are gone from the same file: somebody has written an older copy over it."""
+        """Report rows that a copy lacks which was written over the file, or put in its place."""
         others_wrote = sqlite_file.others_wrote(database)
         if others_wrote == self._others_wrote:
             return

@@ -157,6 +157,12 @@ def trim(database: sqlite3.Connection, most_rows: int) -> None:
         database.executemany("DELETE FROM event WHERE id = ?", rows)
 
 
+def newest(database: sqlite3.Connection) -> tuple[int, float] | None:
+    """Return the number and the time of the last row; None if there is none."""
+    found: tuple[int, float] | None = database.execute("SELECT id, at FROM event ORDER BY id DESC LIMIT 1").fetchone()
+    return found
+
+
 def missing_since_s(database: sqlite3.Connection, number: int, wall_s: float) -> float | None:
     """Return since when rows are missing, if the row of that number is gone or is another one; else None.
 
