@@ -154,3 +154,19 @@ def test_an_older_journal_in_the_place_of_the_file_is_said_also_by_who_has_writt
     journal.close()
     gone = f"rows from between {clock_time(1)} and {clock_time(60)} are gone"
     assert told == [f"the journal was replaced by an older copy: {gone}"]
+
+
+def test_a_new_journal_that_another_process_has_begun_is_no_older_copy_but_all_is_gone(
+    tmp_path: pathlib.Path,
+) -> None:
+    told: list[str] = []
+    journal = Journal(str(tmp_path), lambda: 1.0, told.append)
+    for number in range(3):
+        journal.action("job", "ask", said(str(number)), ["gpu:1"])
+    (tmp_path / "journal.db").unlink()
+    other = Journal(str(tmp_path), lambda: 50.0, told.append)
+    other.action("job", "ask", said("new"), ["gpu:1"])
+    other.close()
+    assert [event.because for event in journal.last("gpu:1")] == ["new"]
+    journal.close()
+    assert told == [f"the journal was taken away: rows from before {clock_time(1)} are gone, and a new one begins"]

@@ -223,9 +223,7 @@ class Journal:
             patience_s = _PATIENCE_S if self._since_s is None else _LESS_PATIENCE_S
             self._database, new = journal_file.connected(self._path, patience_s)
             if self._was_open and new:
-                when = sqlite_file.clock_time(self._wall_s())
-                self._tell(f"the journal was taken away: rows from before {when} are gone, and a new one begins")
-                self._newest = None
+                self._say_it_was_taken_away()
             self._was_open = True
             self._others_wrote = None
             self._newest = self._newest or journal_file.newest(self._database)
@@ -240,10 +238,17 @@ class Journal:
         sqlite_file.without_log(database)
         since_s = None if self._newest is None else journal_file.missing_since_s(database, *self._newest)
         self._others_wrote = others_wrote
-        if since_s is not None:
+        if since_s == 0:  # another process has begun a new one
+            self._say_it_was_taken_away()
+        elif since_s is not None:
             self._newest = None
             since, when = sqlite_file.clock_time(since_s), sqlite_file.clock_time(self._wall_s())
             self._tell(f"the journal was replaced by an older copy: rows from between {since} and {when} are gone")
+
+    def _say_it_was_taken_away(self) -> None:
+        when = sqlite_file.clock_time(self._wall_s())
+        self._tell(f"the journal was taken away: rows from before {when} are gone, and a new one begins")
+        self._newest = None
 
     def _is_there(self) -> bool:
         """Return whether the open file is what others find under its name."""

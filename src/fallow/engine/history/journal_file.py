@@ -166,15 +166,16 @@ def newest(database: sqlite3.Connection) -> tuple[int, float] | None:
 def missing_since_s(database: sqlite3.Connection, number: int, wall_s: float) -> float | None:
     """Return since when rows are missing, if the row of that number is gone or is another one; else None.
 
-    A row that is gone while newer ones are there was deleted to keep the journal short.
+    It is 0 if none from before that row is there. A row that is gone while newer ones are there was deleted to keep
+    the journal short.
     """
     found = database.execute("SELECT at FROM event WHERE id = ?", (number,)).fetchone()
     if found is None:
         found = database.execute("SELECT ? FROM event WHERE id > ? LIMIT 1", (wall_s, number)).fetchone()
     if found == (wall_s,):
         return None
-    before = database.execute("SELECT at FROM event WHERE id < ? ORDER BY id DESC LIMIT 1", (number,)).fetchone()
-    return 0.0 if before is None else float(before[0])
+    before = "SELECT coalesce(max(at), 0.0) FROM event WHERE id < ? AND at <= ?"
+    return float(database.execute(before, (number, wall_s)).fetchone()[0])
 
 
 def rest_power_w(database: sqlite3.Connection) -> dict[str, float]:
