@@ -35,7 +35,7 @@ from fallow.engine.machine.newcomers import MONITORS
 from fallow.engine.machine.world import World
 from fallow.engine.owners.contact import Contact
 from fallow.engine.owners.known import KnownOwners
-from fallow.engine.owners.opt_outs import NONE, OptOuts, idle_for_s, opted_out, protected_unit
+from fallow.engine.owners.opt_outs import NONE, VARIABLE, OptOuts, idle_for_s, opted_out, protected_unit
 from fallow.readers.proc import Stat
 
 _STARTS_FOR_OTHERS = frozenset(
@@ -52,6 +52,8 @@ _SERVES_EVERYBODY = {
 }
 _MIXED = Unknown("they share a GPU through MPS")
 _LOOK_ENDED = "ZX"
+_CLAIM = "FALLOW_CLAIM"
+_LONGEST_VARIABLE = 4096  # its user may make it 128 KiB long, in each of thousands of processes
 _LOOK_AGAIN_AFTER = 5  # looks at which a process of no job is passed over, while its command stays the same
 _PassedOver = tuple[str | Unknown, int]
 JobKey = tuple[str, int | str] | tuple[str, int | None, str, str]
@@ -66,7 +68,7 @@ class _Known:
     user: str
     command: str
     environ: Mapping[str, str]
-    """Its variables for fallow, as it was started."""
+    """The beginning of its variables that say something about its job, as it was started."""
 
 
 class JobFinder:
@@ -200,7 +202,7 @@ class JobFinder:
 
     def _was_given(self, process: Process, uuid: str) -> bool:
         environ = self._world.proc.environ(process.pid) or {}
-        return uuid in environ.get("FALLOW_CLAIM", "").split(",")
+        return uuid in environ.get(_CLAIM, "").split(",")
 
     def _learn(self, process: Process) -> _Known | None:
         known = self._known.get(process)
@@ -231,8 +233,9 @@ class JobFinder:
             return None
         if stat.of_kernel or self._is_ours(process.pid):
             return None
-        environ = proc.environ(process.pid) or {}
-        session, claim = self._top_session(stat, user), environ.get("FALLOW_CLAIM")
+        found = proc.variables(process.pid, _CLAIM, VARIABLE) or {}
+        environ = {name: text[:_LONGEST_VARIABLE] for name, text in found.items()}
+        session, claim = self._top_session(stat, user), environ.get(_CLAIM)
         return _Known((user, session if claim is None else f"{session}:{claim}"), user, command, environ)
 
     def _top_session(self, stat: Stat, user: str) -> int:
