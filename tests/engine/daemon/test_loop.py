@@ -252,7 +252,8 @@ def test_a_driver_that_goes_away_makes_all_unknown_and_is_found_again(
     daemon.until(lambda seen: set(phases(seen).values()) == {"quiet"})
     threads = daemon("cost")["threads"]
     daemon("tick", ticks=200)
-    assert daemon("cost")["threads"] <= threads + 1, "no try leaves a thread behind"
+    # One may be trying at this moment, and another one writing history.
+    assert daemon("cost")["threads"] <= threads + 2, "no try leaves a thread behind"
     world.heal(gone)
     world.init_error = 0
     assert daemon.until(is_settled)["activities"] == ["free"] * 8

@@ -52,7 +52,7 @@ def test_with_a_daemon_it_says_which_rule_counts_and_when_it_would_act(
     config.write_text(RULES)
     config.chmod(0o600)
     Fill(simulated.start("up", "--config", str(config), "--listen", "127.0.0.1:0")).until("up, with")
-    told = until(lambda: simulated("why", "3").stdout, lambda told: "idle for" in told, pause_s=PROGRAM_S)
+    told = until(lambda: simulated("why", "3").stdout, lambda told: "counted since" in told, pause_s=PROGRAM_S)
     first, *rest = told.splitlines()
     assert re.match(r"GPU 3 is \w+ for \S+ \(since \d{4}-\d\d-\d\d \d\d:\d\d:\d\d\): ", first), told
     assert any(f"(pid {sleeper.pid}" in line for line in rest)
