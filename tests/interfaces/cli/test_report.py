@@ -372,6 +372,9 @@ def test_the_price_is_that_of_the_config_which_the_daemon_runs_with(
     ours.chmod(0o600)
     Fill(simulated.start("up", "--config", str(config), "--listen", "127.0.0.1:0")).until("up, ")
     assert "6.00 EUR" in simulated("report").stdout
+    simulated.environ["FALLOW_DAEMON_TIMEOUT"] = "0.000001"
+    assert "6.00 EUR" in simulated("report").stdout, "the prices of who told the hours, however long that takes"
+    del simulated.environ["FALLOW_DAEMON_TIMEOUT"]
     assert "2.00 EUR" in simulated("report", "--price", "1/h").stdout
     assert "10.00 USD" in simulated("report", "--alone").stdout
     ours.write_text("[machine]\nprice = -5.0\n")

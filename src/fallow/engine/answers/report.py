@@ -25,11 +25,12 @@ def open_report(asker: Asker, since_s: float, until_s: float, given: Prices) -> 
     """
     world, daemon = asker.world, asker.daemon
     folder = world.state_folder
+    past: HistoryReader | RemoteHistory | None = None if daemon is None else daemon.past()
     prices = given
     if not given.currency:
-        in_force = prices_in_force(world, daemon, asker.note)
+        # Hours that the daemon told are worth what its config says, so it is given as long to tell that.
+        in_force = prices_in_force(world, daemon, asker.note, patiently=past is not None)
         prices = replace(given, currency=in_force.currency) if given.given else in_force
-    past: HistoryReader | RemoteHistory | None = None if daemon is None else daemon.past()
     where = "the history of the daemon"
     if past is None:
         past, where = open_history(folder), folder
@@ -48,9 +49,11 @@ def open_report(asker: Asker, since_s: float, until_s: float, given: Prices) -> 
             past.close()
 
 
-def prices_in_force(world: World, daemon: "DaemonClient | None", say: Callable[[str], None]) -> Prices:
+def prices_in_force(
+    world: World, daemon: "DaemonClient | None", say: Callable[[str], None], *, patiently: bool = False
+) -> Prices:
     """Return the prices of the daemon's config, else of the user's; none if neither has any."""
-    told = None if daemon is None else daemon.prices()
+    told = None if daemon is None else daemon.prices(patiently=patiently)
     if told is not None and told.given:
         return told
     try:

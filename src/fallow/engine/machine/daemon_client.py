@@ -168,9 +168,9 @@ class DaemonClient:
         )
         return RemoteHistory(self, cards) if cards else None
 
-    def prices(self) -> Prices | None:
+    def prices(self, *, patiently: bool = False) -> Prices | None:
         """Return what GPUs cost, by the config that it runs with."""
-        return self._get("/prices", lambda facts: from_json.value(Prices, facts))
+        return self._get("/prices", lambda facts: from_json.value(Prices, facts), _LONG_S if patiently else None)
 
     def protected_for_good(self) -> ProtectedForGood | None:
         """Return what `[protect]` of the config names that it runs with."""
