@@ -1,6 +1,7 @@
 """History grows old: it gets coarser and smaller, and its hours stay what they were."""
 
 import itertools
+import json
 import pathlib
 import sqlite3
 from collections.abc import Iterable
@@ -13,7 +14,7 @@ from fallow.actuators.files.state_folder import private_file
 from fallow.core.activity import Activity
 from fallow.core.days import day_edges_ms
 from fallow.core.gpu_status import Status
-from fallow.core.interval import MANY_JOBS, NAMELESS
+from fallow.core.interval import MANY_JOBS, NAMELESS, Interval
 from fallow.core.money import Prices
 from fallow.engine.history.collector import QUARTER_MS
 from fallow.engine.history.retention import age
@@ -139,22 +140,28 @@ def test_a_restless_machine_is_made_coarse_before_its_day_is_over(tmp_path: path
     assert bills(tmp_path)[By.GPU] == before[By.GPU]
 
 
-def test_however_many_names_a_user_gives_jobs_a_report_has_a_limited_number_of_them_and_all_hours(
-    tmp_path: pathlib.Path,
-) -> None:
-    """Who changes the name of a process each second would make each report as long as a day has seconds."""
-    record(tmp_path, [status(START_S + second, gpu_status(0, Activity.FREE)) for second in range(3)])
-    database = sqlite3.connect(tmp_path / "history.db")
-    names = [(1000 + number, number, f'[["eve","job {number}",{number}]]') for number in range(12_000)]
-    database.executemany("INSERT INTO crew (id, digest, holders) VALUES (?, ?, ?)", names)
-    spans = [(START_MS + 3000 + 10 * number, 11 if number < 10 else 10, number + 1000) for number in range(12_000)]
+def idle_of(folder: pathlib.Path, jobs: list[tuple[str, str]]) -> list[Interval]:
+    """Record a hundredth of a second of each user's idle job, of the first ten a little more; return what is told."""
+    record(folder, [status(START_S + second, gpu_status(0, Activity.FREE)) for second in range(3)])
+    database = sqlite3.connect(folder / FILE_NAME)
+    crews = [(1000 + at, at, json.dumps([[user, job, at]])) for at, (user, job) in enumerate(jobs)]
+    database.executemany("INSERT INTO crew (id, digest, holders) VALUES (?, ?, ?)", crews)
+    spans = [(START_MS + 3000 + 10 * at, 11 if at < 10 else 10, at + 1000) for at in range(len(jobs))]
     columns = "card, begin, turn, span, witnessed, activity, crew"
     database.executemany(f"INSERT INTO interval ({columns}) VALUES (1, ?, 0, 10, ?, 'idle', ?)", spans)
     database.commit()
     database.close()
-    opened = past(tmp_path)
+    opened = past(folder)
     found = [one for one in opened.tallies([START_MS, START_MS + DAY_MS]) if one.activity is Activity.IDLE]
     opened.close()
+    return found
+
+
+def test_however_many_names_a_user_gives_jobs_a_report_has_a_limited_number_of_them_and_all_hours(
+    tmp_path: pathlib.Path,
+) -> None:
+    """Who changes the name of a process each second would make each report as long as a day has seconds."""
+    found = idle_of(tmp_path, [("eve", f"job {number}") for number in range(12_000)])
     assert len(found) <= 10_001
     assert sum(one.witnessed_ms for one in found) == 120_010
     names_of = {party.job for one in found for party in one.parties}
@@ -197,20 +204,9 @@ def test_a_person_with_thousands_of_user_numbers_makes_history_no_longer(tmp_pat
 def test_a_report_names_a_limited_number_of_users_without_an_account_and_has_all_hours(
     tmp_path: pathlib.Path,
 ) -> None:
-    record(tmp_path, [status(START_S + second, gpu_status(0, Activity.FREE)) for second in range(3)])
-    database = sqlite3.connect(tmp_path / "history.db")
-    names = [(1000 + number, number, f'[["{100_000 + number}","job",{number}]]') for number in range(12_000)]
-    database.executemany("INSERT INTO crew (id, digest, holders) VALUES (?, ?, ?)", names)
-    spans = [(START_MS + 3000 + 10 * number, 10, number + 1000) for number in range(12_000)]
-    columns = "card, begin, turn, span, witnessed, activity, crew"
-    database.executemany(f"INSERT INTO interval ({columns}) VALUES (1, ?, 0, 10, ?, 'idle', ?)", spans)
-    database.commit()
-    database.close()
-    opened = past(tmp_path)
-    found = [one for one in opened.tallies([START_MS, START_MS + DAY_MS]) if one.activity is Activity.IDLE]
-    opened.close()
+    found = idle_of(tmp_path, [(str(100_000 + number), "job") for number in range(12_000)])
     assert len(found) <= 10_001
-    assert sum(one.witnessed_ms for one in found) == 120_000
+    assert sum(one.witnessed_ms for one in found) == 120_010
 
 
 def test_what_is_too_old_goes_and_the_rest_stays(tmp_path: pathlib.Path) -> None:

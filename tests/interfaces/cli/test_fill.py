@@ -286,7 +286,7 @@ def test_why_tells_the_story_of_a_filler(fill: StartFill, newcomer: Callable, si
         (("--max-temp", "warm", "--", "true"), 2, "'warm' is not a temperature of a GPU"),
         (("--max-temp", "500", "--", "true"), 2, "write whole degrees Celsius from 30 to 120"),
         (("--gpus", "9", "--", "true"), 2, "9"),
-        (("--each", "--together", "--", "true"), 2, "cannot be given together with"),
+        (("--each", "--together", "--", "true"), 2, "--together cannot be given together with --each"),
         (("--yield", "maybe", "--", "true"), 2, "--yield: 'maybe' is not known here"),
     ],
 )

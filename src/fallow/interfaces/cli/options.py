@@ -58,7 +58,7 @@ class Parser(ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Raise WrongUsage, which says what is wrong and where to read more."""
         sentence = message.removeprefix("argument ").replace("expected one argument", "needs a value")
-        sentence = sentence.replace("not allowed with argument", "cannot be given together with")
+        sentence = sentence.replace(": not allowed with argument", " cannot be given together with")
         if sentence.startswith(_MISSING):
             sentence = f"{sentence.removeprefix(_MISSING)} is missing"
         raise WrongUsage(f"{sentence} (see: {self.prog} --help)")
