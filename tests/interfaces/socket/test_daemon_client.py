@@ -272,6 +272,14 @@ def test_of_a_daemon_that_is_busy_nobody_says_that_it_has_no_history_and_watches
     assert "it is busy with others" in why.stderr
 
 
+def test_a_report_says_so_if_who_told_the_hours_did_not_tell_their_price(simulated: Fallow) -> None:
+    card = {"uuid": "GPU-1", "label": "0", "name": "H100", "host": "box", "simulated": True}
+    told = json.dumps({"version": 1, "gpus": [card], "tallies": [], "quarters": []}).encode()
+    with answer_with(pathlib.Path(simulated.environ["FALLOW_SOCKET"]), http(told), HANG_UP):
+        report = simulated("report", FALLOW_DAEMON_TIMEOUT="30s")
+    assert "the daemon did not tell its prices; those of the config here count" in report.stderr
+
+
 @pytest.mark.several_users
 def test_an_impostor_is_not_believed(open_folder: pathlib.Path) -> None:
     users = Users(open_folder)

@@ -54,6 +54,8 @@ def prices_in_force(
 ) -> Prices:
     """Return the prices of the daemon's config, else of the user's; none if neither has any."""
     told = None if daemon is None else daemon.prices(patiently=patiently)
+    if told is None and patiently:
+        say("the daemon did not tell its prices; those of the config here count, if it has any")
     if told is not None and told.given:
         return told
     try:
