@@ -11,6 +11,7 @@ import pytest
 
 from fallow.core.errors import FallowError
 from fallow.interfaces.top.look import Look, Source
+from fallow.interfaces.top.messages import Said
 from fallow.interfaces.top.widgets import GpuTable, JobTree
 from tests.conftest import Fallow
 from tests.engine.driven import DrivenClock
@@ -263,3 +264,12 @@ def test_what_was_told_leaves_its_lines_to_the_jobs_after_some_time(simulated: F
         await top.until(lambda: top.outcome == "")
 
     drive(simulated, look)
+
+
+def test_what_comes_of_a_stop_after_the_screen_has_gone_is_no_error(simulated: Fallow) -> None:
+    async def leave(top: Driver) -> None:
+        await top.sees("4 available")
+
+    app = drive(simulated, leave)
+    app.on_said(Said("stopped"))
+    app.show()

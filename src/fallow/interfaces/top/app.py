@@ -7,12 +7,15 @@ have found comes back as messages.
 import asyncio
 import signal
 from collections.abc import Callable, Sequence
+from operator import call
 from queue import SimpleQueue
 from typing import ClassVar
 
 from rich.text import Text
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
+from textual.message import Message
+from textual.screen import Screen
 from textual.widgets import DataTable, Footer, Static
 
 from fallow.core.errors import FallowError
@@ -85,8 +88,8 @@ class Top(KeysInOrder):
         self._failed: str | None = None
         self._one_gpu, self._told_s = False, 0.0
         self._looks: Background[None] = Background("looks", self._take_look, self._say, 0.0)
-        self._questions: Background[Callable[[], None]] = Background("questions", _call, self._say, 0.0)
-        self._acts: Background[Callable[[], None]] = Background("acts", _call, self._say, 0.0)
+        self._questions: Background[Callable[[], None]] = Background("questions", call, self._say, 0.0)
+        self._acts: Background[Callable[[], None]] = Background("acts", call, self._say, 0.0)
 
     def compose(self) -> ComposeResult:
         """Yield what is on the screen."""
@@ -151,11 +154,15 @@ class Top(KeysInOrder):
         """Return whether what is shown may no longer be so."""
         return self._failed is not None or self.age_s > max(_OLD_S, _MISSED_LOOKS * self._every_s)
 
+    @property
+    def _ground(self) -> Screen[object] | None:
+        """Return the screen below all dialogs; none once this ends: what is on it goes before the timers do."""
+        return self.screen_stack[0] if self.is_running and self.screen_stack else None
+
     def show(self) -> None:
         """Draw the last look."""
-        if not self.is_running or len(self.screen_stack) == 0:
+        if (screen := self._ground) is None:
             return
-        screen = self.screen_stack[0]
         stale, look = self.is_stale, self._look
         head = STALE if stale else "bold yellow" if look.status.simulated else "bold"
         said = summary(look.status, None if look.hosts else self._visible_devices, self.size.width)
@@ -270,14 +277,15 @@ class Top(KeysInOrder):
         self._ask("who wasted most in the last 7 days", lambda: self._commands.waste(_WEEK_S))
 
     def _ask(self, title: str, question: Callable[[], Sequence[str]], *, from_last: bool = False) -> None:
-        def ask() -> None:
-            try:
-                self.post_message(Answered(title, question(), from_last=from_last))
-            except FallowError as error:
-                self.post_message(Said(str(error)))
-
         self._tell("asking …")
-        self._questions.give(ask)
+        self._questions.give(lambda: self._post(lambda: Answered(title, question(), from_last=from_last)))
+
+    def _post(self, find: Callable[[], Message]) -> None:
+        """Post what one of the threads finds, or why it cannot."""
+        try:
+            self.post_message(find())
+        except FallowError as error:
+            self.post_message(Said(str(error)))
 
     def on_answered(self, message: Answered) -> None:
         """Show an answer."""
@@ -311,17 +319,11 @@ class Top(KeysInOrder):
             self._act(lambda: self._commands.stop(subjects, self._agreed, self._say))
 
     def _act(self, act: Callable[[], Sequence[str]]) -> None:
-        def do() -> None:
-            try:
-                self.post_message(Said("; ".join(act())))
-            except FallowError as error:
-                self.post_message(Said(str(error)))
-
         if not self._acts.is_idle:
             self._tell("something is being done already; wait until it has ended")
             return
         self._tell("…")
-        self._acts.give(do)
+        self._acts.give(lambda: self._post(lambda: Said("; ".join(act()))))
 
     def _say(self, words: str) -> None:
         self.post_message(Said(words))
@@ -393,8 +395,5 @@ class Top(KeysInOrder):
 
     def _tell(self, words: str) -> None:
         self._told_s = self._clock.monotonic_s()
-        self.screen_stack[0].query_one("#outcome", Static).update(plain([words]))
-
-
-def _call(work: Callable[[], None]) -> None:
-    work()
+        if (screen := self._ground) is not None:
+            screen.query_one("#outcome", Static).update(plain([words]))
