@@ -4,6 +4,7 @@ A library for this takes longer to load than everything else that `fallow status
 """
 
 import os
+import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TextIO
@@ -16,6 +17,7 @@ from fallow.interfaces.render.stream import encoded, is_dumb, shows_colour
 _WIDE_ENOUGH = 200  # without a terminal there is no width to fit
 _BETWEEN = "  "
 _NARROWEST = 8
+_WORD = re.compile(r"(?:^| )('/[^']*'[^ ]*|[^ ]*)")  # a path in quotes is one word, with the spaces in it
 _STYLES = {
     "bold": "1",
     "bold green": "1;32",
@@ -175,8 +177,11 @@ class Screen:
         return widths
 
     def _row(self, columns: Sequence[Column], row: Sequence[Cell], widths: Sequence[int]) -> Iterator[str]:
+        *_, last = columns
         folded = [
-            list(folded_to(_text(cell), width)) if column.folds else self._cut_cell(column, cell, width)
+            list(folded_to(_text(cell), width, cuts_paths=column is not last))
+            if column.folds
+            else self._cut_cell(column, cell, width)
             for column, cell, width in zip(columns, row, widths, strict=True)
         ]
         for number in range(max(map(len, folded))):
@@ -211,18 +216,22 @@ def cells(text: str) -> int:
     return sum(0 if combining(letter) else 2 if east_asian_width(letter) in "WF" else 1 for letter in text)
 
 
-def folded_to(text: str, width: int) -> Iterator[str]:
-    """Yield the text in lines of at most that width, broken between words where possible."""
+def folded_to(text: str, width: int, *, cuts_paths: bool = False) -> Iterator[str]:
+    """Yield the text in lines of at most that width, broken between words where possible.
+
+    A path or address that is longer has a line of its own and stays whole, so that it can be copied: a terminal that
+    goes on with a line in the next one copies it in one piece. `cuts_paths`: where something stands beside it.
+    """
     for paragraph in text.split("\n"):
         line = ""
-        for word in paragraph.split(" "):
+        for word in _WORD.findall(paragraph):
             longer = f"{line} {word}" if line else word
             if cells(longer) <= width:
                 line = longer
                 continue
             if line:
                 yield line
-            *full, line = _cut(word, width)
+            *full, line = [word] if "/" in word and not cuts_paths else _cut(word, width)
             yield from full
         yield line
 

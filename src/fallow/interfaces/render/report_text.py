@@ -32,6 +32,7 @@ _MANY_HOURS = 1000
 _MJ_PER_KWH = 3_600_000_000
 _RARE = (Activity.FILLED, Activity.STUCK, Activity.UNKNOWN)
 """Activities whose column is left out where none of it was seen."""
+_BEFORE_HOURS = " " * 6
 _GAPS_TOLD, _MOST_GAPS = 3, 100
 _DAY_S = 86_400.0
 _MOST_LINES = 100  # for people; programs get all of them
@@ -107,7 +108,7 @@ def names_for_people(line: Line, by: By, cards: dict[str, Card]) -> list[str]:
 
 def show_table(report: Report, by: By, file: TextIO | None) -> None:
     """Print the time of each activity, energy and cost where they are known, the totals, and how it was made."""
-    from fallow.interfaces.render.table import show_hours
+    from fallow.interfaces.render.table import note_width, show_hours
 
     bill = report.bill(by)
     models = {card.name for card in report.cards.values()}
@@ -129,19 +130,26 @@ def show_table(report: Report, by: By, file: TextIO | None) -> None:
         rows.append(row)
     what = f" ({models.pop()})" if len(models) == 1 else ""
     title = f"{machine_in_words(report)}{what}, {span_in_words(report)}"
-    show_hours(title, heads, rows, words, file, ["", *heat_lines(report), *footnotes(report, by)])
+    notes = ["", *heat_lines(report, note_width(file)), *footnotes(report, by)]
+    show_hours(title, heads, rows, words, file, notes)
 
 
-def heat_lines(report: Report) -> list[str]:
-    """Return the share of idle and stuck time by weekday and hour, in tenths; nothing for less than two days."""
+def heat_lines(report: Report, width: int) -> list[str]:
+    """Return the share of idle and stuck time by weekday and hour, in tenths; nothing for less than two days.
+
+    The hours stand as far apart as the width allows.
+    """
     found = report.hours_of_week
     if report.until_s - report.since_s < 2 * _DAY_S or not found:
         return []
     lines = ["idle and stuck by hour of local time: 0 none, 5 half, * all, . not watched"]
-    lines.append(f"     {''.join(f'{hour:02d}       ' for hour in range(0, 24, 3))}".rstrip())
+    between = " " * min(2, max(0, (width - len(_BEFORE_HOURS) - 24) // 23))
+    every = 3 * len(f"0{between}")
+    lines.append(f"{_BEFORE_HOURS[1:]}{''.join(f'{hour:02d}'.ljust(every) for hour in range(0, 24, 3))}".rstrip())
     for weekday, name in enumerate(WEEKDAYS):
         marks = [found.get((weekday, hour)) for hour in range(24)]
-        lines.append(f"{name}   {'  '.join('.' if one is None else _tenths(one.unused_share) for one in marks)}")
+        told = between.join("." if one is None else _tenths(one.unused_share) for one in marks)
+        lines.append(f"{name.ljust(len(_BEFORE_HOURS))}{told}")
     return [*lines, ""]
 
 

@@ -6,7 +6,7 @@ from typing import TextIO
 from fallow.core.activity import Activity
 from fallow.core.units import printable
 from fallow.interfaces.render.colours import LOOKS
-from fallow.interfaces.render.grid import Cell, Column, Screen, Styled, folded_to
+from fallow.interfaces.render.grid import Cell, Column, Screen, Styled, cells, folded_to
 
 _VERDICTS = {
     "ok": "green",
@@ -41,6 +41,11 @@ def show_rows(title: str | None, columns: Sequence[str], rows: Sequence[Sequence
     screen.write([*above, *screen.table(heads, _printable(rows))])
 
 
+def note_width(file: TextIO | None) -> int:
+    """Return how wide the notes below a report may be: as its table, and at most 80 letters."""
+    return min(Screen(file).width, _NOTE_WIDTH)
+
+
 def show_hours(
     title: str,
     heads: Sequence[str],
@@ -51,7 +56,7 @@ def show_hours(
 ) -> None:
     """Print a report: the first `words` columns are text, the others numbers, headed in their activity's colour.
 
-    Notes stand below it, in lines of at most 80 letters.
+    Notes stand below it, in lines of at most `note_width`.
     """
     screen = Screen(file)
     named = [Styled(head, LOOKS[Activity(head)].terminal) if head in list(Activity) else head for head in heads]
@@ -61,9 +66,10 @@ def show_hours(
     ]
     above = [screen.styled(Styled(line, "bold")) for line in folded_to(printable(title), screen.width)]
     below: list[str] = []
+    width = note_width(file)
     for note in notes:
-        fits = len(note) <= _NOTE_WIDTH
-        below += [note] if fits else folded_to(printable(note), _NOTE_WIDTH)
+        told = screen.spelled(printable(note))
+        below += [told] if cells(told) <= width else folded_to(told, width)
     screen.write([*above, *screen.table(columns, _printable(rows)), *below])
 
 

@@ -1,0 +1,53 @@
+"""What is printed fits a narrow terminal, and a path in it can be copied in one piece."""
+
+import pathlib
+import time
+
+import pytest
+
+from tests.conftest import Fallow
+from tests.interfaces.cli.test_report import record, two_cards
+
+NARROW = "40"
+
+
+@pytest.fixture
+def days(fallow: Fallow) -> str:
+    """The report on three days, on a narrow terminal."""
+    fallow.environ["TZ"] = "UTC"
+    record(fallow, two_cards(time.time() - 600, 600))
+    return fallow("report", "--since", "3d", COLUMNS=NARROW).stdout
+
+
+def test_the_notes_below_a_report_are_as_narrow_as_its_table(days: str) -> None:
+    long = [line for line in days.splitlines() if len(line) > int(NARROW)]
+    assert all("/" in line and " " not in line for line in long), "a path alone is longer"
+    assert "Energy: unknown, because no counter of energy was read in that time." in " ".join(days.split())
+
+
+def test_the_hours_of_the_week_stand_closer_on_a_narrow_terminal(days: str) -> None:
+    lines = days.splitlines()
+    (heads,) = (line for line in lines if line.lstrip().startswith("00 03"))
+    rows = {line[:3]: line for line in lines if line.startswith(("Mon ", "Tue ", "Sun "))}
+    assert set(rows) == {"Mon", "Tue", "Sun"}
+    for row in rows.values():
+        assert len(row.split()[1]) == 24, "a mark for each hour, in one piece"
+        assert row.index(row.split()[1]) == heads.index("00") + 1
+
+
+@pytest.mark.parametrize("columns", ["80", "40"])
+def test_doctor_keeps_every_path_in_one_piece(simulated: Fallow, tmp_path: pathlib.Path, columns: str) -> None:
+    deep = tmp_path / ("a-rather-long-name-of-a-folder" * 3) / "state"
+    deep.mkdir(parents=True)
+    told = simulated("doctor", COLUMNS=columns, FALLOW_STATE_DIR=str(deep)).stdout
+    assert str(deep / "simulated") in told
+
+
+def test_doctor_keeps_a_path_with_a_space_in_one_piece_and_in_quotes(
+    simulated: Fallow, tmp_path: pathlib.Path
+) -> None:
+    home = tmp_path / "Größe und Gewicht" / ("a-rather-long-name-of-a-folder" * 2)
+    home.mkdir(parents=True)
+    told = simulated("doctor", COLUMNS="80", HOME=str(home), PATH="/usr/bin:/bin:" + simulated.environ["PATH"]).stdout
+    places = [line.strip() for line in told.splitlines() if "a-rather-long-name" in line]
+    assert f"'{home}/.local/share/bash-completion/completions/fallow'" in " ".join(places)
