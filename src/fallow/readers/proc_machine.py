@@ -55,6 +55,13 @@ class ProcMachine:
         except OSError:
             return False
 
+    def has_our_mounts(self, pid: int) -> bool:
+        """Return whether a process certainly sees the same files as this one under the same names."""
+        try:
+            return os.path.samestat(os.stat(f"{self._root}/{pid}/ns/mnt"), os.stat(f"{self._root}/self/ns/mnt"))
+        except OSError:
+            return False
+
     def mount_points(self) -> tuple[str, ...] | Unknown:
         """Return where something is mounted, as this process sees it."""
         raw = read_whole(f"{self._root}/self/mountinfo")

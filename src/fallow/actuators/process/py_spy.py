@@ -2,11 +2,14 @@
 
 py-spy reads by pid, which may belong to another process by then. What it read counts only if the process that was
 meant has not ended before py-spy has.
+
+It also opens files that the process names, through links, and says whether they are there. So root's py-spy must run
+as the user of the process: `looks_as` says how.
 """
 
 import os
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
 
 from fallow.actuators.files.state_folder import write_new
@@ -16,11 +19,28 @@ from fallow.actuators.process.spawn import find
 from fallow.core.errors import CannotRun, CommandNotFound, FallowError, PartMissing
 from fallow.core.process import Process, ProcessTable
 from fallow.core.units import printable, shortened
+from fallow.core.value import value
 
 _BESIDE_US = os.path.dirname(sys.executable)  # where pip puts py-spy, which may not be on the PATH
 _MOST_PROCESSES = 64
 _LONGEST_REFUSAL = 200
+LooksAs = Callable[[int, Sequence[str], Mapping[str, str]], "Run | None"]
+"""Returns how the command is run for a process; None if it must not be."""
 _LIMIT_S = 10.0  # for one process; py-spy waits without end for one that is blocked in the kernel
+
+
+@value
+class Run:
+    """A program to run: its words, its environment and its stdin."""
+
+    command: Sequence[str]
+    environ: Mapping[str, str]
+    reads: bytes | None = None
+
+
+def as_ourselves(_: int, command: Sequence[str], environ: Mapping[str, str]) -> Run:
+    """Run it as this user: for processes that nobody else has started."""
+    return Run(command, environ)
 
 
 def shortcoming(environ: Mapping[str, str]) -> PartMissing | None:
@@ -40,6 +60,7 @@ def dump(
     helpers: Helpers,
     environ: Mapping[str, str],
     *,
+    looks_as: LooksAs = as_ourselves,
     limit_s: float = _LIMIT_S,
     beside: str = _BESIDE_US,
 ) -> str:
@@ -55,8 +76,12 @@ def dump(
         if handle is None:
             continue
         with handle:
+            run = looks_as(process.pid, ["py-spy", "dump", "--pid", str(process.pid)], beside_us)
+            if run is None:
+                refusals.append(f"pid {process.pid}: whose process it is cannot be told")
+                continue
             try:
-                ran = helpers.run(["py-spy", "dump", "--pid", str(process.pid)], beside_us, limit_s)
+                ran = helpers.run(run.command, run.environ, limit_s, reads=run.reads)
             except (CommandNotFound, CannotRun):
                 return f"no stacks: {PartMissing.of('that', 'py-spy')}"
             if handle.ended():

@@ -44,8 +44,11 @@ def find(command: Sequence[str], environ: Mapping[str, str]) -> str:
     raise CommandNotFound(f"there is no command {name!r}")
 
 
-def become(path: str, command: Sequence[str], environ: Mapping[str, str]) -> NoReturn:
-    """Replace this process by the command, with exec(): same pid, terminal and descriptors."""
+def become(path: str | int, command: Sequence[str], environ: Mapping[str, str]) -> NoReturn:
+    """Replace this process by the command, with exec(): same pid, terminal and descriptors.
+
+    `path` may be a descriptor of the program, to run one that can no longer be found.
+    """
     for number in _IGNORED_BY_PYTHON:
         signal.signal(number, signal.SIG_DFL)
     try:
@@ -208,7 +211,7 @@ def _meant_for_the_job() -> list[int]:
     return found
 
 
-def _failure(path: str, error: OSError) -> FallowError:
+def _failure(path: str | int, error: OSError) -> FallowError:
     if error.errno == errno.ENOEXEC:
         return CannotRun(f"{path} is no program; does it lack a #! line?")
     if error.errno == errno.ENOENT and os.path.exists(path):

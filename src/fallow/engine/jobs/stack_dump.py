@@ -1,15 +1,21 @@
 """Write the Python stacks of a job to a file."""
 
-from collections.abc import Sequence
+import os
+from collections.abc import Mapping, Sequence
 
 from fallow.actuators.files.stack_files import remove_oldest, stack_file_name
+from fallow.actuators.host import become_user
 from fallow.actuators.process import py_spy
 from fallow.actuators.process.helpers import Helpers
+from fallow.core.account import Account
 from fallow.core.findings import Outcome
 from fallow.core.process import Process
 from fallow.engine.machine.world import World
+from fallow.readers.accounts import account
+from fallow.readers.proc import Proc
 
 LIMIT_S = 30.0
+_NOBODY = 65534
 WORDS = "write its Python stacks to a file"
 
 
@@ -20,8 +26,30 @@ def write_stacks(world: World, processes: Sequence[Process], user: str, first: P
     """
     file = stack_file_name(user, first.pid, first.birth)
     try:
-        words = py_spy.dump(processes, world.proc, world.state_folder, file, helpers, world.environ)
+        words = py_spy.dump(
+            processes, world.proc, world.state_folder, file, helpers, world.environ, looks_as=_LooksAs(world.proc)
+        )
         remove_oldest(world.state_folder)
     except Exception as error:  # noqa: BLE001  whatever breaks here, the job is asked all the same
         return Outcome(False, f"no stacks: {error}")
     return Outcome(True, words)
+
+
+class _LooksAs:
+    """Runs py-spy for root with the right to look into processes, and else with those of the user of each process."""
+
+    def __init__(self, proc: Proc) -> None:
+        self._proc = proc
+
+    def __call__(self, pid: int, command: Sequence[str], environ: Mapping[str, str]) -> py_spy.Run | None:
+        """Return how it is run; None if the process has two users, as one of a setuid program has."""
+        uid = self._proc.uid(pid)
+        if os.geteuid() != 0 or (uid == 0 and self._proc.has_our_mounts(pid)):
+            return py_spy.as_ourselves(pid, command, environ)
+        if uid is None:
+            return None
+        # Root of a container is nobody here: the links that its processes name lead out of it.
+        who = None if uid == 0 else account(str(uid))
+        who = who or Account("nobody", uid or _NOBODY, _NOBODY, "/", "")
+        order = become_user.order(who, command, {"PATH": environ["PATH"]}, traces=True)
+        return py_spy.Run(become_user.program(), environ, order)

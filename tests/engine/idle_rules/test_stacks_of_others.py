@@ -1,0 +1,113 @@
+"""Root has the stacks of people's processes written: it opens no file that their user could not open."""
+
+import os
+import pathlib
+import pwd
+import re
+import shutil
+import signal
+import subprocess
+import tempfile
+from collections.abc import Callable
+
+import pytest
+
+from tests.engine.idle_rules.enforcer_resident import Resident
+from tests.engine.idle_rules.test_enforcer import RULE, Start, lives, on, patrol, start
+from tests.places import LIMIT_S
+
+__all__ = ["patrol", "start"]  # fixtures
+pytestmark = pytest.mark.several_users
+
+WORKER = pwd.getpwnam("games")
+BECOMES = f"os.setgroups([]); os.setgid({WORKER.pw_gid}); os.setuid({WORKER.pw_uid})"
+ENTERS_CONTAINER = "import ctypes; assert ctypes.CDLL(None).unshare(0x00020000) == 0"
+BEGINS_AGAIN = """
+import mmap
+if "LD_PRELOAD" not in os.environ and {library!r}:
+    os.environ["LD_PRELOAD"] = {library!r}
+    os.execv(sys.executable, sys.orig_argv)
+{becomes}
+"""
+WAITS = """
+def forgotten():
+    print('ready', flush=True)
+    signal.pause()
+forgotten()
+"""
+NAMES_A_FILE = """
+library = os.environ.get("LD_PRELOAD") or {box!r} + "/libpython3.so"
+if not os.path.exists(library):
+    with open(library, "wb") as file:
+        file.write(b"\\x7fELF" + bytes(8192))
+    with open(library, "rb") as file:
+        held = mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ | mmap.PROT_EXEC, flags=mmap.MAP_PRIVATE)
+os.unlink(library)
+os.symlink({target!r}, library + " (deleted)")
+print('ready', flush=True)
+signal.pause()
+"""
+Patrol = Callable[..., Resident]
+Begin = Callable[..., subprocess.Popen[str]]
+
+
+@pytest.fixture
+def box(open_folder: pathlib.Path) -> pathlib.Path:
+    """A folder of the worker's that everybody may enter."""
+    folder = open_folder / "box"
+    folder.mkdir()
+    os.chown(folder, WORKER.pw_uid, WORKER.pw_gid)
+    return folder
+
+
+@pytest.fixture(params=[BECOMES, ENTERS_CONTAINER], ids=["another user", "root of a container"])
+def begin(request: pytest.FixtureRequest, start: Start, box: pathlib.Path) -> Begin:
+    """Start a process of somebody else, whose Python everybody can read, wherever that of the tests is."""
+    mapped = {line.split()[-1] for line in pathlib.Path("/proc/self/maps").read_text().splitlines()}
+    shared = next((library for library in mapped if "/libpython" in library), None)
+
+    def make(program: str) -> subprocess.Popen[str]:
+        folder = tempfile.mkdtemp(dir=box)
+        os.chmod(folder, 0o755)
+        os.chown(folder, WORKER.pw_uid, WORKER.pw_gid)
+        library = "" if shared is None else shutil.copy(shared, folder)
+        return start(BEGINS_AGAIN.format(becomes=request.param, library=library) + program)
+
+    return make
+
+
+def stacks(patrol: Patrol, job: subprocess.Popen[str]) -> str:
+    """What came of writing the stacks of a job; it is asked to end afterwards."""
+    resident = patrol({**RULE, "dump_stacks": True})
+    told: list[str] = resident("turn", gpus=[(on(0, job.pid),)] * 26)
+    while not any("stacks" in line for line in told):
+        assert lives(job), "it is not asked before"
+        told += resident("turn", gpus=[(on(0, job.pid),)], every_s=0.01)
+    resident("turn", gpus=[(on(0, job.pid),)])
+    assert job.wait(LIMIT_S) == -signal.SIGTERM
+    *_, words = [why for kind, _, why in resident("events") if kind == "outcome" and "stacks" in why]
+    return words
+
+
+def test_nobody_has_root_open_a_file_or_learns_whether_it_is_there_by_a_library_that_is_a_link(
+    patrol: Patrol, begin: Begin, box: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    """What a process has mapped is opened by its name to read it: a link there led anywhere, as to a watchdog."""
+    secret = tmp_path / "of root alone"
+    secret.mkdir(mode=0o700)
+    (secret / "there").touch()
+    told = set()
+    for name in ("there", "not there"):
+        text = NAMES_A_FILE.format(box=str(box), target=str(secret / name))
+        told.add(re.sub(r"pid \d+", "pid N", stacks(patrol, begin(text))))
+    assert told == {
+        "no stacks; left out: pid N: py-spy may not look into it; that needs root, or the capability SYS_PTRACE"
+    }
+
+
+def test_the_stacks_of_others_are_written(patrol: Patrol, begin: Begin, tmp_path: pathlib.Path) -> None:
+    words = stacks(patrol, begin(WAITS))
+    assert words.startswith("the Python stacks of 1 process are in ")
+    (written,) = (tmp_path / "state" / "simulated").glob("stacks-*.txt")
+    assert "forgotten" in written.read_text()
+    assert written.stat().st_uid == 0
