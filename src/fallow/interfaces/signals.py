@@ -73,21 +73,27 @@ def uninterrupted() -> None:
 
 @contextmanager
 def interruptible() -> Iterator[Interruption]:
-    """Unwind the block on the first such signal; then end by it, so that scripts stop too.
+    """Unwind the block on the first such signal; then end by it, so that scripts stop too. After it all is as before.
 
     Another one that comes while the block is being unwound changes nothing: what restores something must not be
     broken off, and Python cannot make an exception in the middle of making one.
     """
     interruption = Interruption()
-    for number in _ENDING:
-        if signal.getsignal(number) in (signal.SIG_DFL, signal.default_int_handler):
-            signal.signal(number, interruption.come)
+    usual = (signal.SIG_DFL, signal.default_int_handler)
+    before = {number: known for number in _ENDING if (known := signal.getsignal(number)) in usual}
     try:
-        yield interruption
+        try:
+            for number in before:
+                signal.signal(number, interruption.come)
+            yield interruption
+        finally:
+            for number, known in before.items():
+                if signal.getsignal(number) == interruption.come:
+                    signal.signal(number, known)
     except Interruption as interrupted:
         ended_by = int(interrupted.number or signal.SIGTERM)
-        for other in _ENDING:
-            if signal.getsignal(other) == interruption.come:
+        for other in before:
+            if signal.getsignal(other) in usual:
                 signal.signal(other, signal.SIG_DFL)  # a second signal ends us at once
         die_of(ended_by)
         sys.exit(128 + ended_by)  # if the signal cannot end us, as for pid 1 of a container

@@ -49,7 +49,7 @@ def test_labels_of_nobody_are_swept_and_keep_nobody_from_anything(simulated: Fal
     (folder / f"waiting-{'9' * 200}").write_bytes(content)
     (folder / "waiting-7").mkdir()
     os.mkfifo(folder / "waiting-8")
-    sweep(ClaimFolder(str(folder)), lambda pid: os.path.exists(f"/proc/{pid}"))
+    sweep(ClaimFolder(str(folder)), lambda label: os.path.exists(f"/proc/{label.pid}"))
     for words in (("status",), ("pick",), ("run", "--wait", "5s", "--", "true")):
         done = simulated(*words)
         assert done.returncode == 0, done.stderr

@@ -11,6 +11,7 @@ queue, new launches go on without it. A launch that is stopped is passed over. S
 claims nothing: its place only says that it wants the GPU. The order is a courtesy: only the claim excludes.
 """
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 
@@ -20,11 +21,14 @@ from fallow.actuators.claims.folder import ClaimFolder, FileRefused
 from fallow.actuators.files import ofd_locks
 from fallow.core.errors import FallowError
 from fallow.core.reservations import JUST_PICKED, NOTHING_RESERVED, Claim, Reservations, Waiter
+from fallow.core.units import is_number
 
 _NS = 1_000_000_000
 _LABEL = "waiting-"
 _TRIES = 100  # launches that arrive in the same nanosecond
 _MOST_KNOWN = 10_000
+_MOST_SWEPT = 256
+_OF_GPUS = ("GPU-", "MIG-")
 _WRITTEN_BY_OTHERS = 0o022  # a claim file under a second name: its owner need not have written what is in it
 _PASSES_WITHIN_NS = 15 * _NS  # a launch that only tries once is gone by then
 
@@ -127,6 +131,7 @@ class QueueEntry:
         self._now_s = now_s
         self._sleep = sleep
         self._in_passing = in_passing
+        self._label: str | None = None
         self._line = Queue(folder, stands, awake)
 
     def join(self, uuids: Sequence[str]) -> None:
@@ -158,8 +163,9 @@ class QueueEntry:
         if self._in_passing:
             return now
         for ticket in range(now, now + _TRIES):
+            self._label = _label_name(ticket)  # first: who is interrupted in the next line removes it too
             try:
-                if self._folder.add(_label_name(ticket), label_of(self._claim)):
+                if self._folder.add(self._label, label_of(self._claim)):
                     return ticket
             except OSError as error:
                 where = f"cannot stand in line in {self._folder.path}"
@@ -178,8 +184,9 @@ class QueueEntry:
 
     def leave(self) -> None:
         """Leave all queues."""
-        with suppress(OSError):
-            self._folder.remove(_label_name(self.ticket))
+        if self._label is not None:
+            with suppress(OSError):
+                self._folder.remove(self._label)
         for file in self.files.values():
             file.close()
         self.files.clear()
@@ -190,14 +197,30 @@ class QueueEntry:
         return max((self._line.count_ahead(file, now_s, self.ticket) for file in self.files.values()), default=0)
 
 
-def sweep(folder: ClaimFolder, lives: Callable[[int], bool]) -> None:
-    """Remove the labels of launches that were killed while they waited."""
-    for name in folder.names():
-        if name.startswith(_LABEL):
-            with suppress(OSError):
-                pid = read_label(False, folder.read(name)[0]).pid
-                if pid is None or not lives(pid):
-                    folder.remove(name)
+def sweep(folder: ClaimFolder, lives: Callable[[Claim], bool]) -> None:
+    """Remove the labels of launches that ended while they waited, and could not do it themselves."""
+    names = folder.names()
+    for name in [each for each in names if each.startswith(_LABEL)][:_MOST_SWEPT]:
+        with suppress(OSError, FallowError):
+            if not lives(read_label(False, folder.read(name)[0])) and not _is_in_line(folder, name, names):
+                folder.remove(name)
+
+
+def _is_in_line(folder: ClaimFolder, label: str, names: Sequence[str]) -> bool:
+    """Return whether the place of a label is held: its process lives, though perhaps in a container of its own."""
+    number = label.removeprefix(_LABEL)
+    if not is_number(number) or int(number) >= CLAIM_BYTE:
+        return False
+    for name in names:
+        if name.startswith(_OF_GPUS):
+            fd = folder.peek(name)
+            try:
+                if fd is not None and ofd_locks.other(fd, int(number), int(number)) is not None:
+                    return True
+            finally:
+                if fd is not None:
+                    os.close(fd)
+    return False
 
 
 def _label_name(ticket: int) -> str:

@@ -22,7 +22,7 @@ from fallow.engine.allocate.pick import (
     refused_file,
     warn_of_indices,
 )
-from fallow.engine.machine.claim_holders import awake, stands
+from fallow.engine.machine.claim_holders import awake, lives, stands
 from fallow.engine.machine.world import World
 from fallow.engine.machine.yielding_gpus import wait_until_clear, without_fillers
 from fallow.policies.pick import Choice, choose, eligible, refusal
@@ -66,9 +66,8 @@ class _Launch:
             awake(world),
             in_passing=in_passing,
         )
-        self._look()
 
-    def _look(self) -> None:
+    def look(self) -> None:
         """Look at the GPUs, and join the queue of every GPU that would do; new ones may have appeared."""
         self.snapshot = self.world.gpu_reader.look(self.request.depth)
         self.request = counted(self.snapshot, self.request, self.world.visible_devices)
@@ -96,7 +95,7 @@ class _Launch:
 
     def attempt(self) -> Claimed | Choice:
         """Look, choose, claim, and look again. A choice that is returned with GPUs in it was lost to others."""
-        self._look()
+        self.look()
         if self._left_over:
             self._left_over = _left_over(self.world, self.allowed.gpus, shared=self.request.wanted.shared)
         reservations = self.entry.reservations()
@@ -191,11 +190,16 @@ def claim(
     say = say or (lambda _: None)
     warn_of_folder_owner(world, say)
     launch = _Launch(world, request, program, pid)
-    warn_of_indices(world, launch.snapshot, say)
     try:
-        claimed = _claim_now(launch) if request.wait_s is None else _claim_in_turn(launch, say, happens)
+        try:
+            launch.look()
+            warn_of_indices(world, launch.snapshot, say)
+            sweep(world.folder, lives(world))
+            claimed = _claim_now(launch) if request.wait_s is None else _claim_in_turn(launch, say, happens)
+        finally:
+            launch.entry.leave()
     finally:
-        launch.entry.leave()
+        launch.entry.leave()  # again: a signal may have broken off the first time
     try:
         if not request.wanted.shared:
             wait_until_clear(world, claimed.gpus, request.wanted.max_processes, say)
@@ -240,7 +244,6 @@ def _claim_in_turn(launch: _Launch, say: Callable[[str], None], happens: WhileWa
         launch.request = replace(launch.request, wait_s=None)  # so that the error does not say that we waited
         raise launch.refused(launch.choice(launch.entry.reservations()))
     refuse_to_wait_for_ourselves(launch.world, launch.awaited(), launch.request.wanted)
-    sweep(launch.world.folder, lambda pid: launch.world.proc.stat(pid) is not None)
     watch = FolderWatch(launch.world.folder, clock.sleep)
     try:
         changed = True

@@ -7,7 +7,7 @@ from contextlib import suppress
 
 from fallow.actuators.claims.claims import GATE_BYTE, ClaimFile, gate
 from fallow.actuators.claims.folder import FileRefused
-from fallow.actuators.claims.queue import Queue, QueueEntry
+from fallow.actuators.claims.queue import Queue, QueueEntry, sweep
 from fallow.core.errors import FallowError, NotEnoughGpus, WrongUsage
 from fallow.core.gpu import Gpu, Snapshot
 from fallow.core.ports import Depth, Links
@@ -18,7 +18,7 @@ from fallow.core.units import bytes_for_people, duration_for_people, program_nam
 from fallow.core.unknown import Unknown
 from fallow.core.value import replace, value
 from fallow.engine.allocate.own_launch import refuse_to_wait_for_ourselves
-from fallow.engine.machine.claim_holders import awake, claim_on, holder_in_words, stands, waiter_in_words
+from fallow.engine.machine.claim_holders import awake, claim_on, holder_in_words, lives, stands, waiter_in_words
 from fallow.engine.machine.world import World
 from fallow.engine.machine.yielding_gpus import without_fillers
 from fallow.policies.pick import Choice, Order, Wanted, choose, depth_needed, eligible
@@ -144,10 +144,15 @@ def pick(
 ) -> tuple[Gpu, ...]:
     """Return idle GPUs. With `reserve` they are softly reserved, so that the next pick gives others."""
     entry = PickInLine(world)
+    if reserve:
+        sweep(world.folder, lives(world))
     try:
-        return _pick(world, request, say, entry, reserve=reserve)
+        try:
+            return _pick(world, request, say, entry, reserve=reserve)
+        finally:
+            entry.leave()
     finally:
-        entry.leave()
+        entry.leave()  # again: a signal may have broken off the first time
 
 
 def _pick(

@@ -126,6 +126,16 @@ def stands(world: World) -> Callable[[Waiter], bool]:
     return is_true
 
 
+def lives(world: World) -> Callable[[Claim], bool]:
+    """Return a test whether the process that a label names lives, as far as it can be seen from here."""
+
+    def is_alive(label: Claim) -> bool:
+        stat = None if label.pid is None else world.proc.stat(label.pid)
+        return stat is not None and label.birth in (None, stat.birth) and stat.state not in _ENDED
+
+    return is_alive
+
+
 def awake(world: World) -> Callable[[Waiter], bool]:
     """Return a test whether a waiting launch runs: a stopped one takes no GPU, and would keep all others from it."""
 

@@ -9,7 +9,7 @@ def entry() -> None:
     """Run the console script.
 
     Ctrl-C ends fallow at once, like any program: nothing needs to be restored, because the kernel releases its
-    locks. A command that must print something first catches the interruption itself.
+    locks. A command that must print or remove something first catches the interruption itself.
     """
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
