@@ -13,7 +13,7 @@ from fallow.actuators.files import state_folder
 from fallow.core.interval import Card
 from fallow.engine.history.collector import Batch
 from fallow.engine.history.reader import HistoryReader
-from fallow.engine.history.sqlite_file import clock_time, says_damaged, set_aside
+from fallow.engine.history.sqlite_file import NotOurs, clock_time, says_damaged, set_aside
 from fallow.engine.history.store import FILE_NAME, LastWritten, Newest, Store
 
 
@@ -39,7 +39,7 @@ class HistoryFile:
             self._cards.update(batch.cards)
             try:
                 return self._write(batch)
-            except sqlite3.Error as error:
+            except (sqlite3.Error, NotOurs) as error:
                 if not self.failed(error):
                     raise
                 return self._write(batch)
@@ -82,6 +82,9 @@ class HistoryFile:
         while True:
             store = self.store()
             if store.may_be_another():
+                if store.has_other_tables():
+                    self.close()
+                    continue
                 self._notice_older_copy(store)
                 batch = batch._replace(cards=self._cards)
             store.write(batch)
@@ -97,10 +100,13 @@ class HistoryFile:
             self._path = state_folder.private_file(folder, FILE_NAME)
             self._store = Store(self._path, self._written)
             if self._file is not None and self._store.was_empty:
-                when = clock_time(self._wall_s())
-                self._tell(f"history was taken away: what was before {when} is gone, and a new one begins")
-                self._forget()
+                self._say_it_was_taken_away()
         return self._store
+
+    def _say_it_was_taken_away(self) -> None:
+        when = clock_time(self._wall_s())
+        self._tell(f"history was taken away: what was before {when} is gone, and a new one begins")
+        self._forget()
 
     def _forget(self) -> None:
         """Forget what was written: a new file begins."""
@@ -113,7 +119,9 @@ class HistoryFile:
         What was written goes on in it: an interval that was copied grows there, and is not counted twice.
         """
         since_ms = None if self._newest is None else store.missing_since_ms(self._newest)
-        if since_ms is not None:
+        if since_ms == 0:
+            self._say_it_was_taken_away()
+        elif since_ms is not None:
             self._newest = None
             since, when = clock_time(since_ms / 1000), clock_time(self._wall_s())
             self._tell(f"history was replaced by an older copy: what was written between {since} and {when} is gone")

@@ -20,7 +20,7 @@ from fallow.actuators.files import state_folder
 from fallow.core.errors import FallowError
 from fallow.core.findings import Event, Evidence, Verdict
 from fallow.core.reasons import Reason
-from fallow.engine.history import journal_file, sqlite_file
+from fallow.engine.history import journal_file, sqlite_file, tables
 from fallow.engine.history.journal_file import FILE_NAME, Row
 
 if TYPE_CHECKING:
@@ -32,6 +32,7 @@ _MOST_ROWS = 20_000
 _MOST_WAITING = 500
 _PATIENCE_S = 2.0  # for another process that writes; after one failure the next rows wait less
 _LESS_PATIENCE_S = 0.05
+_TRIES = 3  # as it is; with its tables made again; in a new file
 
 
 def open_journal(world: "World", tell: Callable[[str], None]) -> "Journal":
@@ -60,7 +61,7 @@ class Journal:
         self._most_rows = most_rows
         self._trim_each = max(1, most_rows // 40)
         self._lock = RLock()
-        self._database: sqlite3.Connection | None = None
+        self._opened: sqlite_file.Watch | None = None
         self._file: tuple[int, int] | None = None
         self._path = ""
         self._waiting: deque[Row] = deque(maxlen=_MOST_WAITING)
@@ -69,7 +70,7 @@ class Journal:
         """Since when rows wait, while they do."""
         self._told = ""
         self._was_open = False
-        self._others_wrote: int | None = None
+        self._is_new = False
         self._newest: tuple[int, float] | None = None
         """The number and the time of the last row that this process has written to the file, or found in it."""
         self._try_to(lambda: None)
@@ -150,27 +151,28 @@ class Journal:
     def _try_to(self, action: Callable[[], object]) -> bool:
         """Perform a write; return whether it worked. The caller goes on in any case."""
         with self._lock:
-            for last_try in (False, True):
+            for tries_left in reversed(range(_TRIES)):
                 try:
                     self._open_database()
                     action()
                 except (OSError, sqlite3.Error, FallowError) as error:
-                    if not self._failed(error, last_try=last_try):
+                    if not self._failed(error, tries_left):
                         return False
                 else:
                     self._went_well()
                     return True
             return False
 
-    def _failed(self, error: Exception, *, last_try: bool) -> bool:
+    def _failed(self, error: Exception, tries_left: int) -> bool:
         """Return whether to try again at once, in a new file. Each reason is reported once."""
-        damaged = sqlite_file.says_damaged(error)
-        emptied = getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_ERROR
+        refused = tables.is_refusal(error)
+        again = tries_left < _TRIES - 1
+        damaged = sqlite_file.says_damaged(error) or (refused and again and self._waiting and not self._is_new)
         same = self._is_there()
         self._let_go()
-        if not last_try and (emptied or (damaged and not same)):
+        if tries_left and ((refused and not again) or (damaged and not same)):
             return True  # its tables are made again; or another process has set it aside already
-        if damaged and self._set_aside(error) and not last_try:
+        if damaged and self._set_aside(error) and tries_left:
             return True
         if self._since_s is None:
             self._since_s = self._wall_s()
@@ -179,19 +181,19 @@ class Journal:
         elif not self._was_open:
             why = (isinstance(error, OSError) and error.strerror) or error
             self._say_once(f"no journal is kept in {self._folder} for now: {why}")
-        elif not damaged or last_try:
+        elif not damaged or not tries_left:
             self._say_once(f"the journal in {self._folder} cannot be written now: {error}")
         return False
 
     def _went_well(self) -> None:
         """Report after a problem that it is over, and whether rows were lost."""
-        if self._since_s is None or self._waiting or self._database is None:
+        if self._since_s is None or self._waiting or self._opened is None:
             return
         since = sqlite_file.clock_time(self._since_s)
         self._tell(
             f"the journal is written again{f'; {_rows(self._lost)} since {since} are lost' * bool(self._lost)}"
         )
-        self._database.execute(f"PRAGMA busy_timeout = {round(_PATIENCE_S * 1000):d}")
+        self._opened.database.execute(f"PRAGMA busy_timeout = {round(_PATIENCE_S * 1000):d}")
         self._since_s, self._lost, self._told = None, 0, ""
 
     def _set_aside(self, error: Exception) -> bool:
@@ -212,32 +214,37 @@ class Journal:
             self._tell(sentence)
 
     def _open_database(self) -> sqlite3.Connection:
-        if self._database is not None and not self._is_there():
-            self._let_go()
-        if self._database is None:
-            if isinstance(self._folder, FallowError):
-                raise self._folder
-            folder = state_folder.prepared(self._folder)
-            self._path = state_folder.private_file(folder, FILE_NAME)
-            self._file = sqlite_file.identity(self._path)
-            patience_s = _PATIENCE_S if self._since_s is None else _LESS_PATIENCE_S
-            self._database, new = journal_file.connected(self._path, patience_s)
-            if self._was_open and new:
-                self._say_it_was_taken_away()
-            self._was_open = True
-            self._others_wrote = None
-            self._newest = self._newest or journal_file.newest(self._database)
-        self._notice_older_copy(self._database)
-        return self._database
+        """Return the file as others find it, opened or opened again if necessary."""
+        if self._opened is not None and self._is_there():
+            if not self._opened.others_wrote():
+                return self._opened.database
+            if not self._opened.has_other_tables():
+                self._notice_older_copy(self._opened.database)
+                return self._opened.database
+        self._let_go()
+        database = self._connected()
+        self._opened = sqlite_file.Watch(database)
+        self._opened.others_wrote()
+        self._notice_older_copy(database)
+        return database
+
+    def _connected(self) -> sqlite3.Connection:
+        if isinstance(self._folder, FallowError):
+            raise self._folder
+        folder = state_folder.prepared(self._folder)
+        self._path = state_folder.private_file(folder, FILE_NAME)
+        self._file = sqlite_file.identity(self._path)
+        patience_s = _PATIENCE_S if self._since_s is None else _LESS_PATIENCE_S
+        database, self._is_new = journal_file.connected(self._path, patience_s)
+        if self._was_open and self._is_new:
+            self._say_it_was_taken_away()
+        self._was_open = True
+        self._newest = self._newest or journal_file.newest(database)
+        return database
 
     def _notice_older_copy(self, database: sqlite3.Connection) -> None:
         """Report rows that a copy lacks which was written over the file, or put in its place."""
-        others_wrote = sqlite_file.others_wrote(database)
-        if others_wrote == self._others_wrote:
-            return
-        sqlite_file.without_log(database)
         since_s = None if self._newest is None else journal_file.missing_since_s(database, *self._newest)
-        self._others_wrote = others_wrote
         if since_s == 0:  # another process has begun a new one
             self._say_it_was_taken_away()
         elif since_s is not None:
@@ -255,9 +262,9 @@ class Journal:
         return self._file is not None and sqlite_file.identity(self._path) == self._file
 
     def _let_go(self) -> None:
-        if self._database is not None:
-            self._database.close()
-            self._database = None
+        if self._opened is not None:
+            self._opened.database.close()
+            self._opened = None
 
 
 def _rows(number: int) -> str:

@@ -4,12 +4,14 @@ import json
 import os
 import sqlite3
 from collections.abc import Iterable
+from functools import cache
 from typing import Any, NamedTuple
 
 from fallow.actuators.files.state_folder import OWN_FOLDER
 from fallow.core.errors import FallowError, NotPermitted
 from fallow.core.findings import Event, Evidence
 from fallow.core.reasons import Reason
+from fallow.engine.history import tables
 from fallow.engine.history.sqlite_file import (
     NotOurs,
     clock_time,
@@ -57,14 +59,29 @@ def connected(path: str, patience_s: float) -> tuple[sqlite3.Connection, bool]:
 
 
 def _prepare(database: sqlite3.Connection) -> None:
-    database.executescript(_SCHEMA)
-    if not _has_reasons(database):
-        database.execute("ALTER TABLE event ADD COLUMN reason TEXT NOT NULL DEFAULT ''")
-    try:
-        for table, columns in (("event", _COLUMNS), ("about", "key, event"), ("rest_power", "uuid, watts")):
-            database.execute(f"SELECT {columns} FROM {table} LIMIT 0")  # noqa: S608  no part from outside
-    except sqlite3.OperationalError as error:
-        raise NotOurs(f"its tables are not fallow's: {error}") from None
+    """Make the tables, or add what an older fallow did not have. Raise NotOurs if they are none of ours."""
+    wanted = _shapes()
+    if tables.fault(database, wanted) is None:
+        return
+    with tables.refusals_are_faults(), transaction(database):
+        _demand_no_rows_without_the_others(database)
+        tables.perform(database, _SCHEMA)
+        if not _has_reasons(database):
+            database.execute("ALTER TABLE event ADD COLUMN reason TEXT NOT NULL DEFAULT ''")
+        tables.demand(database, wanted)
+
+
+@cache
+def _shapes() -> dict[str, tables.Shape]:
+    return tables.shapes_after((_SCHEMA,), ("event", "about", "rest_power"))
+
+
+def _demand_no_rows_without_the_others(database: sqlite3.Connection) -> None:
+    """Raise NotOurs if rows are there, and the table that belongs to them is not: a new one would hide that."""
+    for table, other in (("event", "about"), ("about", "event")):
+        there = tables.shape_of(database, table) is not None and tables.shape_of(database, other) is None
+        if there and database.execute(f"SELECT 1 FROM {table} LIMIT 1").fetchone() is not None:  # noqa: S608  no part from outside
+            raise NotOurs(f"its tables are not fallow's: the table {other} is missing")
 
 
 def read(folder: str, key: str | None, most: int) -> list[Event]:

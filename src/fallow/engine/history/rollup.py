@@ -13,6 +13,7 @@ import sqlite3
 
 from fallow.engine.history.collector import QUARTER_MS
 from fallow.engine.history.sqlite_file import transaction
+from fallow.engine.history.tables import Shape, perform, shape_of
 
 STEPS_MS = (3_600_000, 14_400_000)
 """The steps: those of the plots of a week and of a month."""
@@ -43,15 +44,16 @@ def _removed() -> str:
     )
 
 
+TRIGGERS = ("interval_added", "interval_removed", "interval_grown")
 TABLE = f"""
     CREATE TABLE rollup (
         card INTEGER NOT NULL, step INTEGER NOT NULL, begin INTEGER NOT NULL, activity TEXT NOT NULL,
         crew INTEGER NOT NULL, witnessed INTEGER NOT NULL,
         PRIMARY KEY (step, begin, activity, crew, card)) WITHOUT ROWID;
     INSERT OR REPLACE INTO mark VALUES ('rolled_until', 0);
-    CREATE TRIGGER interval_added AFTER INSERT ON interval WHEN new.{_ROLLED} BEGIN {_added()} END;
-    CREATE TRIGGER interval_removed AFTER DELETE ON interval WHEN old.{_ROLLED} BEGIN {_removed()} END;
-    CREATE TRIGGER interval_grown AFTER UPDATE OF witnessed, activity, crew ON interval WHEN old.{_ROLLED}
+    CREATE TRIGGER {TRIGGERS[0]} AFTER INSERT ON interval WHEN new.{_ROLLED} BEGIN {_added()} END;
+    CREATE TRIGGER {TRIGGERS[1]} AFTER DELETE ON interval WHEN old.{_ROLLED} BEGIN {_removed()} END;
+    CREATE TRIGGER {TRIGGERS[2]} AFTER UPDATE OF witnessed, activity, crew ON interval WHEN old.{_ROLLED}
         BEGIN {_removed()} {_added()} END
 """  # noqa: S608  no part from outside
 """The table, and what keeps it equal to the intervals. A row never gets another card or beginning.
@@ -81,6 +83,23 @@ def rolled_until_ms(database: sqlite3.Connection) -> int:
     """Return before which time the sums are complete."""
     found = database.execute(MARK).fetchone()
     return 0 if found is None else int(found[0])
+
+
+def mend(database: sqlite3.Connection, wanted: dict[str, Shape]) -> None:
+    """Begin the sums anew if anybody has changed them, or what keeps them equal: they are only a copy."""
+    found, of = shape_of(database, "rollup"), shape_of(database, "interval")
+    if of is None or of.kind != "table":
+        return  # there is nothing to sum up
+    ours = {(name, text) for name, text in of.triggers if name in TRIGGERS}
+    mark = database.execute(MARK).fetchone()
+    if found == wanted["rollup"] and ours == wanted["interval"].triggers and mark is not None:
+        return
+    with transaction(database):
+        for name in TRIGGERS:
+            database.execute(f"DROP TRIGGER IF EXISTS {name}")
+        if found is not None:
+            database.execute(f"DROP {found.kind} rollup")
+        perform(database, TABLE)
 
 
 def roll_on(database: sqlite3.Connection, now_ms: int) -> bool:

@@ -59,13 +59,16 @@ def says_damaged(error: Exception) -> bool:
 
 
 def set_aside(path: str) -> str:
-    """Rename a damaged file and what belongs to it; return its new path. The last of many is replaced."""
+    """Rename a damaged file and what belongs to it; return where it is. The last of many is replaced."""
     names = [f"{path}.damaged-{number}" for number in range(1, _MOST_DAMAGED + 1)]
-    kept = next((name for name in names if not os.path.lexists(name)), names[-1])
+    free = next((name for name in names if not os.path.lexists(name)), None)
+    kept = free or names[-1]
     for ending in ("-journal", "-wal", "-shm", ""):
         if os.path.lexists(f"{path}{ending}"):
             os.rename(f"{path}{ending}", f"{kept}{ending}")
-    return kept
+        elif free is None and os.path.lexists(f"{kept}{ending}"):
+            os.unlink(f"{kept}{ending}")  # it belongs to the one that is replaced
+    return kept if free is not None else f"{kept} (in the place of an older one, which is gone)"
 
 
 def clock_time(wall_s: float) -> str:
@@ -105,9 +108,38 @@ def without_log(database: sqlite3.Connection) -> None:
         database.execute("PRAGMA journal_mode = TRUNCATE")
 
 
-def others_wrote(database: sqlite3.Connection) -> int:
-    """Return a number that changes when anybody but this connection has changed the file, by SQLite or by hand."""
-    return int(database.execute("PRAGMA data_version").fetchone()[0])
+class Watch:
+    """Notices that anybody but this connection has changed the file, by SQLite or by hand."""
+
+    def __init__(self, database: sqlite3.Connection) -> None:
+        """To be made when the tables are as they must be."""
+        self.database = database
+        self._seen: int | None = None
+        self._tables = self._all_tables()
+
+    def others_wrote(self) -> bool:
+        """Return whether anybody has since the last call; at the first call, yes."""
+        before, self._seen = self._seen, self._number()
+        if before == self._seen:
+            return False
+        without_log(self.database)
+        return True
+
+    @property
+    def is_as_seen(self) -> bool:
+        """Return whether nobody has since the last call of `others_wrote`."""
+        return self._seen == self._number()
+
+    def has_other_tables(self) -> bool:
+        """Return whether the tables or their version are others than at first."""
+        return self._tables != self._all_tables()
+
+    def _number(self) -> int:
+        return int(self.database.execute("PRAGMA data_version").fetchone()[0])
+
+    def _all_tables(self) -> list[tuple[Any, ...]]:
+        version = self.database.execute("PRAGMA user_version").fetchall()
+        return version + self.database.execute("SELECT type, name, sql FROM sqlite_master").fetchall()
 
 
 @contextmanager

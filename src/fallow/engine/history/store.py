@@ -7,16 +7,18 @@ either all of it is there or none, and what was there before stays. The version 
 """
 
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
+from functools import cache
 from itertools import islice
 from zlib import crc32
 
 from fallow.core.errors import FallowError
 from fallow.core.interval import Card
-from fallow.engine.history import rollup, samples
+from fallow.engine.history import rollup, samples, tables
 from fallow.engine.history.collector import QUARTER_MS, Batch, Piece
 from fallow.engine.history.energy import Portion
-from fallow.engine.history.sqlite_file import BUSY_S, identity, open_to_write, others_wrote, transaction, without_log
+from fallow.engine.history.sqlite_file import BUSY_S, Watch, identity, open_to_write, transaction
 
 FILE_NAME = "history.db"
 MIGRATIONS = (
@@ -61,20 +63,29 @@ def migrate(database: sqlite3.Connection, scripts: Sequence[str] = MIGRATIONS) -
         version = version_of(database)
         if version > len(scripts):
             raise NewerHistory(f"a newer fallow wrote it (tables {version}, known here {len(scripts)})")
-        for script in scripts[version:]:
-            for statement in _statements(script):
-                database.execute(statement)
-        database.execute(f"PRAGMA user_version = {len(scripts):d}")
+        for script in scripts[max(0, version) :]:
+            tables.perform(database, script)
+        if version != len(scripts):
+            database.execute(f"PRAGMA user_version = {len(scripts):d}")
 
 
-def _statements(script: str) -> Iterator[str]:
-    """Yield the statements of a script; a trigger has several in it, and is one."""
-    statement = ""
-    for part in script.split(";"):
-        statement += f"{part};"
-        if sqlite3.complete_statement(statement):
-            yield statement
-            statement = ""
+def prepare(database: sqlite3.Connection) -> None:
+    """Upgrade the tables, and mend what can be mended. Raise NotOurs if they are not those of any fallow."""
+    wanted = _shapes()
+    with tables.refusals_are_faults():
+        try:
+            migrate(database)
+        except sqlite3.OperationalError as error:
+            if not tables.is_refusal(error) or tables.fault(database, wanted) is not None:
+                raise
+            database.execute(f"PRAGMA user_version = {len(MIGRATIONS):d}")  # only that was wrong
+        rollup.mend(database, wanted)
+        tables.demand(database, wanted)
+
+
+@cache
+def _shapes() -> dict[str, tables.Shape]:
+    return tables.shapes_after(MIGRATIONS, ("card", "crew", "interval", "mark", "sample", "rollup"))
 
 
 def version_of(database: sqlite3.Connection) -> int:
@@ -96,12 +107,12 @@ class Store:
     def __init__(self, path: str, last: LastWritten) -> None:
         """Open the existing file. `last` outlives the store: one that is opened again continues unfinished pieces."""
         self._path = path
-        self.database, self.was_empty = open_to_write(path, BUSY_S, _CACHE_KIB, migrate)
+        self.database, self.was_empty = open_to_write(path, BUSY_S, _CACHE_KIB, prepare)
         self.file = identity(path)
         self._cards: dict[str, int] = {}
         self._crews: dict[str, int] = {}
         self._last = last
-        self._others_wrote: int | None = None
+        self._watch = Watch(self.database)
         self.newest: Newest | None = None
 
     def close(self) -> None:
@@ -118,12 +129,14 @@ class Store:
 
         Then a GPU or a crew may have another number in it, or none.
         """
-        before, self._others_wrote = self._others_wrote, others_wrote(self.database)
-        if before == self._others_wrote:
+        if not self._watch.others_wrote():
             return False
-        without_log(self.database)
         self.forget()
         return True
+
+    def has_other_tables(self) -> bool:
+        """Return whether anybody has changed the tables: then the file must be opened again."""
+        return self._watch.has_other_tables()
 
     def missing_since_ms(self, newest: Newest) -> int | None:
         """Return since when rows are missing, if none reaches as far as the one that was written last; else None."""
@@ -137,8 +150,8 @@ class Store:
         """Write the whole batch, or nothing."""
         last = dict(self._last)
         try:
-            with transaction(self.database):
-                if others_wrote(self.database) != self._others_wrote:
+            with self._own_tables(), transaction(self.database):
+                if not self._watch.is_as_seen:
                     self.forget()
                 for card in batch.cards.values():
                     self._write_card(card)
@@ -155,6 +168,10 @@ class Store:
             self.newest = last[piece.number][0], piece.end_ms
         self._last.clear()
         self._last.update(islice(last.items(), max(0, len(last) - _ROWS_REMEMBERED), None))
+
+    def _own_tables(self) -> AbstractContextManager[None]:
+        """Return a block in which a refusal means that the tables are not ours; those that we have made are."""
+        return nullcontext() if self.was_empty else tables.refusals_are_faults()
 
     def forget(self) -> None:
         """Forget the numbers of GPUs and crews: some may be gone, or never have been written."""
