@@ -189,6 +189,7 @@ SENTENCES: Mapping[str, str] = {
     "other_name": "it is a {name}",
     "reading_unknown": "{reading} is unknown: {why}",
     "taken": "{claim}",
+    "given_back": "another launch had it, or tried it, a moment ago; try again",
     "in_line": "a launch came earlier and waits for it",
     "held": "held by {holders}",
     "unseen_memory": "{unseen_bytes} of its memory are held by no visible process",

@@ -258,11 +258,19 @@ def _claim_in_turn(launch: _Launch, say: Callable[[str], None], happens: WhileWa
                     return answer
             left_s = until_s - clock.monotonic_s()
             if left_s <= 0:
-                raise launch.refused(launch.choice(reservations))
+                return _claim_at_last(launch)
             say(_waiting(launch, happens))
             changed = watch.wait(min(left_s, _BUSY_S if our_turn else _CHECK_S), _POLL_S)
     finally:
         watch.close()
+
+
+def _claim_at_last(launch: _Launch) -> Claimed:
+    """Try once more at the end of the wait, or say why not by what is so now: the last look may be hours old."""
+    answer = launch.attempt()
+    if isinstance(answer, Claimed):
+        return answer
+    raise launch.refused(answer)
 
 
 def _waiting(launch: _Launch, happens: WhileWaiting | None) -> str:

@@ -264,16 +264,16 @@ def _with_name(world: World, gpu: Gpu, why: Reason) -> str:
         if isinstance(first.user, str) and isinstance(first.command, str):
             return f"{why} ({first.user}: {program_name(first.command)})"
     if why.kind in ("taken", "in_line"):
-        return _reserved_for(world, gpu) or str(why)
+        return _reserved_for(world, gpu, why)
     return str(why)
 
 
-def _reserved_for(world: World, gpu: Gpu) -> str | None:
-    """Return who has claimed a GPU or is first in its queue; None if that is over by now."""
+def _reserved_for(world: World, gpu: Gpu, why: Reason) -> str:
+    """Return who has claimed a GPU or is first in its queue; if that is over by now, only that."""
     try:
         file = ClaimFile(world.folder.open(str(gpu.uuid)))
     except FallowError:
-        return None
+        return str(why)
     world.look_patiently()
     try:
         claim = claim_on(world, file)
@@ -282,7 +282,9 @@ def _reserved_for(world: World, gpu: Gpu) -> str | None:
         waiting = (
             Queue(world.folder, stands(world), awake(world)).reservations(file, world.clock.monotonic_s()).waiting
         )
-        return None if waiting is None else f"{waiter_in_words(waiting)} came earlier and waits for it"
+        if waiting is None or waiting.pid == os.getpid():
+            return str(Reason("given_back"))
+        return f"{waiter_in_words(waiting)} came earlier and waits for it"
     finally:
         file.close()
 

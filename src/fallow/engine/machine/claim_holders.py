@@ -25,22 +25,29 @@ _FIRST_WORDS = 6  # python -P -m fallow run, or fallow run
 _STOPPED = "Tt"  # by a signal, and by a debugger
 _ENDED = "ZX"
 _NOT_FOUND = "a process that was not found yet, or that we may not look into"
+_CHANGING = "processes that come and go"
+_TRIES = 10
 _HIDDEN = "a hidden process: none that can be seen has it open (docs/concepts/claims.md says how to end that)"
 
 
 def claim_on(world: World, file: ClaimFile) -> Claim | None:
     """Return the claim on a GPU, without a pid if that is not proven; None if there is none."""
-    held = file.held()
-    if held is None:
-        return None
-    label = file.label()
-    named = None if label.pid is None or label.birth is None else Process(label.pid, label.birth)
-    answer = world.lock_holders.holder(file.fd, CLAIM_BYTE, named)
-    if answer.holder is not None:
-        return _named(world, held.shared, answer.holder, label.since_wall_s if answer.holder == named else None)
-    if answer.nobody:
-        return Claim(held.shared, unproven=_HIDDEN)
-    return Claim(held.shared, unproven=_signed(world, file.identity[1], named))
+    for _ in range(_TRIES):
+        held = file.held()
+        if held is None:
+            return None
+        label = file.label()
+        named = None if label.pid is None or label.birth is None else Process(label.pid, label.birth)
+        answer = world.lock_holders.holder(file.fd, CLAIM_BYTE, named)
+        if answer.holder is None:
+            return Claim(held.shared, unproven=_HIDDEN if answer.nobody else _signed(world, file.identity[1], named))
+        since_wall_s = label.since_wall_s if answer.holder == named else None
+        claim = _named(world, held.shared, answer.holder, since_wall_s)
+        if claim.user is not None and claim.command is not None:
+            return claim
+        if world.lock_holders.holder(file.fd, CLAIM_BYTE, named).holder == answer.holder:
+            return claim  # it lives, and /proc does not say more of it
+    return Claim(held.shared, unproven=_CHANGING)  # each process that was found had ended before it could be named
 
 
 def claim_of(world: World, uuid: str) -> Claim | Unknown | None:

@@ -1,0 +1,109 @@
+"""A refusal names only who has the GPU now: jobs that live, as of a look that is not old."""
+
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from types import FrameType
+
+import pytest
+
+from fallow.actuators.claims.claims import ClaimFile
+from fallow.core.reasons import Reason
+from fallow.core.reservations import Claim
+from fallow.engine.allocate.pick import Candidates, Request, not_enough
+from fallow.engine.machine.claim_holders import claim_on
+from fallow.engine.machine.world import World
+from fallow.policies.pick import Choice, Wanted
+from tests.conftest import Fallow
+from tests.standin import Process
+from tests.standin import World as Standin
+
+GIB = 2**30
+UUID = "GPU-fa110000-0000-4000-8000-000000000000"
+
+
+def held(fallow: Fallow, *words: str) -> subprocess.Popen[str]:
+    job = fallow.start("run", "--gpus", "0", *words, "--", "sh", "-c", "echo up; read line")
+    assert job.stdout is not None
+    assert job.stdout.readline() == "up\n"
+    return job
+
+
+@pytest.fixture
+def file(simulated: Fallow) -> Iterator[ClaimFile]:
+    """The claim file of the first GPU."""
+    path = pathlib.Path(simulated.environ["FALLOW_CLAIM_DIR"])
+    path.mkdir(exist_ok=True)
+    path.chmod(0o1777)
+    world = World(simulated.environ)
+    made = ClaimFile(world.folder.open(UUID))
+    yield made
+    made.close()
+    world.close()
+
+
+def claim_while_ending(fallow: Fallow, file: ClaimFile, job: subprocess.Popen[str]) -> Claim | None:
+    """The claim, where this job ends between the moment it is found and the moment it is named."""
+
+    def end(frame: FrameType, event: str, argument: object) -> None:
+        if frame.f_code.co_name == "_named":
+            sys.settrace(None)
+            os.killpg(job.pid, signal.SIGKILL)
+            job.wait()
+
+    world = World(fallow.environ)
+    before = sys.gettrace()
+    sys.settrace(end)
+    try:
+        return claim_on(world, file)
+    finally:
+        sys.settrace(before)
+        world.close()
+
+
+def test_a_shared_gpu_is_never_said_to_be_of_a_job_that_ended_while_it_was_named(
+    simulated: Fallow, file: ClaimFile
+) -> None:
+    stays = held(simulated, "--shared")
+    ends = held(simulated, "--shared")
+    claim = claim_while_ending(simulated, file, ends)
+    assert claim is not None
+    assert (claim.shared, claim.pid, claim.command) == (True, stays.pid, "sh")
+
+
+def test_a_claim_that_ended_while_it_was_named_is_none(simulated: Fallow, file: ClaimFile) -> None:
+    assert claim_while_ending(simulated, file, held(simulated)) is None
+
+
+@pytest.mark.parametrize("kind", ["taken", "in_line"])
+def test_a_gpu_that_was_given_back_before_the_refusal_is_not_said_to_be_claimed(simulated: Fallow, kind: str) -> None:
+    world = World(simulated.environ)
+    seen = world.gpu_reader.look(Request(Wanted(1)).depth)
+    why = {"0": Reason("taken", claim=str(Claim(False))) if kind == "taken" else Reason("in_line")}
+    error = not_enough(world, seen, Request(Wanted(4)), Candidates(seen.gpus, {}), Choice((), why))
+    world.close()
+    assert error.refused == {"0": "another launch had it, or tried it, a moment ago; try again"}
+
+
+def test_a_wait_that_runs_out_tells_what_is_so_then_and_not_when_it_began(
+    make_world: Callable[..., Standin], fallow: Fallow
+) -> None:
+    """It looks at GPUs only when it could be its turn, so its last look may be hours old."""
+    world = make_world(cards=2)
+    ends = subprocess.Popen(["sleep", "1000"])
+    world[1].compute, world[1].memory_used = [Process(ends.pid, GIB)], GIB
+    stays = held(fallow)
+    waiting = fallow.start("run", "-n", "2", "--wait", "4s", "--", "true")
+    assert waiting.stderr is not None
+    assert "waiting for 2 GPUs" in waiting.stderr.readline()
+    world[1].compute, world[1].memory_used = [], 0
+    ends.kill()
+    ends.wait()
+    _, rest = waiting.communicate()
+    assert waiting.returncode == 75
+    assert f"(pid {stays.pid})" in rest
+    assert "held by" not in rest
+    assert "need 2 GPUs, 1 available after waiting 4s" in rest
