@@ -32,8 +32,8 @@ _HIDDEN = "a hidden process: none that can be seen has it open (docs/concepts/cl
 
 def claim_on(world: World, file: ClaimFile) -> Claim | None:
     """Return the claim on a GPU, without a pid if that is not proven; None if there is none."""
+    held = file.held()
     for _ in range(_TRIES):
-        held = file.held()
         if held is None:
             return None
         label = file.label()
@@ -47,7 +47,8 @@ def claim_on(world: World, file: ClaimFile) -> Claim | None:
             return claim
         if world.lock_holders.holder(file.fd, CLAIM_BYTE, named).holder == answer.holder:
             return claim  # it lives, and /proc does not say more of it
-    return Claim(held.shared, unproven=_CHANGING)  # each process that was found had ended before it could be named
+        held = file.held()
+    return None if held is None else Claim(held.shared, unproven=_CHANGING)
 
 
 def claim_of(world: World, uuid: str) -> Claim | Unknown | None:
