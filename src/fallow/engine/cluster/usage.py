@@ -8,10 +8,10 @@ connection; other processes read it with `read_usage`.
 import os
 import sqlite3
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
+from functools import cache
 from threading import RLock
 
-from fallow.actuators.files import state_folder
 from fallow.core.cluster import ClusterNode, NodeGpu, Readings
 from fallow.core.cluster_usage import UsageRow
 from fallow.core.errors import FallowError
@@ -20,7 +20,9 @@ from fallow.core.units import printable, shortened
 from fallow.core.unknown import Unknown
 from fallow.core.witnessed_time import witnessed_s
 from fallow.engine.cluster.job_state import ClusterJobState
-from fallow.engine.history import sqlite_file
+from fallow.engine.history import sqlite_file, tables
+from fallow.engine.history.marks import TABLE, clock_is_trusted, mark, set_mark
+from fallow.engine.history.own_file import OwnFile
 
 FILE_NAME = "cluster.db"
 _LABELS = ("partition", "account", "qos", "namespace")
@@ -31,12 +33,18 @@ _MOST_NAMES = 50_000
 _LONGEST_NAME = 100
 _CACHE_KIB = 512
 _NOBODY = "nobody"
-_SCHEMA = """
+_WHAT = "the file of what the cluster did"
+_WRITTEN = "written"
+"""The mark of the time when the file was written last: an older copy has an earlier one."""
+_SCHEMA = (
+    """
 CREATE TABLE IF NOT EXISTS usage (
     begin INTEGER NOT NULL, kind TEXT NOT NULL, name TEXT NOT NULL, busy REAL NOT NULL, idle REAL NOT NULL,
     empty REAL NOT NULL, unknown REAL NOT NULL, free REAL NOT NULL, filled REAL NOT NULL DEFAULT 0.0,
-    PRIMARY KEY (begin, kind, name)) WITHOUT ROWID
+    PRIMARY KEY (begin, kind, name)) WITHOUT ROWID;
 """
+    + TABLE
+)
 _ADD = (
     "INSERT INTO usage VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (begin, kind, name) DO UPDATE SET"
     " busy = busy + excluded.busy, idle = idle + excluded.idle, empty = empty + excluded.empty,"
@@ -64,9 +72,13 @@ class UsageFile:
         self._at_s: float | None = None
         self._flushed_s: float | None = None
         self._aged_s: float | None = None
-        self._database: sqlite3.Connection | None = None
-        self._path = ""
-        self._file: tuple[int, int] | None = None
+        self._file = OwnFile(
+            FILE_NAME, lambda: folder, _connect, self._notice_older_copy, self._say_it_was_taken_away
+        )
+        self._wall_s = 0.0
+        self._since_s: float | None = None
+        """Since when something is not written yet."""
+        self._written_ms: int | None = None
         self._failed = False
 
     def take(
@@ -80,7 +92,9 @@ class UsageFile:
         with self._lock:
             passed_s = witnessed_s(self._at_s, readings.at_s, self._longest_gap_s)
             self._at_s = readings.at_s
+            self._wall_s = wall_s
             if passed_s > 0:
+                self._since_s = wall_s - passed_s if self._since_s is None else self._since_s
                 self._add(states, nodes, passed_s, int(wall_s // _HOUR_S) * _HOUR_S)
             if self._flushed_s is None or not 0 <= wall_s - self._flushed_s < _FLUSH_S:
                 self._flushed_s = wall_s
@@ -89,17 +103,20 @@ class UsageFile:
     def rows(self, kind: str, since_wall_s: float, until_wall_s: float) -> list[UsageRow]:
         """Return the sums of each name of a kind, those with the most idle time first. Raise FallowError."""
         with self._lock:
-            self._flush(until_wall_s)
+            self._flush(None)
             try:
-                return _rows(self._opened(), kind, since_wall_s, until_wall_s)
+                return _rows(self._file.database(), kind, since_wall_s, until_wall_s)
             except (OSError, sqlite3.Error) as error:
                 raise FallowError(f"what the cluster did cannot be read now: {error}") from None
 
     def close(self) -> None:
-        """Write what is left, and close the file."""
+        """Write what is left, and close the file; report since when it is missing if it cannot be written."""
         with self._lock:
             self._flush(None)
-            self._let_go()
+            if self._sums and self._since_s is not None:
+                since = sqlite_file.clock_time(self._since_s)
+                self._tell(f"what the cluster did since {since} could not be written, and is not kept")
+            self._file.let_go()
 
     def _add(
         self, states: Iterable[ClusterJobState], nodes: Sequence[ClusterNode], passed_s: float, hour: int
@@ -160,25 +177,43 @@ class UsageFile:
         if not self._sums:
             return
         try:
-            database = self._opened()
-            with sqlite_file.transaction(database):
-                database.executemany(_ADD, [(*key, *sums) for key, sums in self._sums.items()])
-                if wall_s is not None:
-                    self._age(database, wall_s)
+            self._write(wall_s)
         except (OSError, sqlite3.Error, FallowError) as error:
-            self._trouble(error)
-            return
+            if not self._trouble(error):
+                return
+            try:
+                self._write(wall_s)  # into a new file
+            except (OSError, sqlite3.Error, FallowError) as again:
+                self._trouble(again)
+                return
         self._sums.clear()
+        self._since_s = None
         if self._failed:
             self._failed = False
             self._tell("what the cluster does is kept again")
+
+    def _write(self, wall_s: float | None) -> None:
+        """Write the sums in one transaction; again into a new file if this one was removed meanwhile."""
+        at_ms = round(self._wall_s * 1000)
+        while True:
+            database = self._file.database()
+            own_tables = nullcontext() if self._file.is_new else tables.refusals_are_faults()
+            with own_tables, sqlite_file.transaction(database):
+                database.executemany(_ADD, [(*key, *sums) for key, sums in self._sums.items()])
+                set_mark(database, _WRITTEN, at_ms)
+                if wall_s is not None:
+                    self._age(database, wall_s)
+            if self._file.is_there:
+                self._written_ms = at_ms
+                return
 
     def _age(self, database: sqlite3.Connection, wall_s: float) -> None:
         """Make days of hours that are older than a week, and delete what is too old; once an hour."""
         if self._aged_s is not None and 0 <= wall_s - self._aged_s < _HOUR_S:
             return
         self._aged_s = wall_s
-        database.execute("DELETE FROM usage WHERE begin < ?", (int(wall_s - self._keep_s),))
+        if clock_is_trusted(database, round(wall_s * 1000)):
+            database.execute("DELETE FROM usage WHERE begin < ?", (int(wall_s - self._keep_s),))
         before = int((wall_s - _FINE_FOR_S) // _DAY_S) * _DAY_S
         old = database.execute(
             "SELECT begin / ? * ?, kind, name, sum(busy), sum(idle), sum(empty), sum(unknown), sum(free), sum(filled)"
@@ -193,32 +228,39 @@ class UsageFile:
             )
         database.executemany(_ADD, old)
 
-    def _trouble(self, error: Exception) -> None:
-        self._let_go()
+    def _trouble(self, error: Exception) -> bool:
+        """Report the error once; return whether the file was damaged, and is set aside."""
+        self._file.let_go()
         if sqlite_file.says_damaged(error):
             with suppress(OSError):
-                kept = sqlite_file.set_aside(self._path)
-                self._tell(f"the file of what the cluster did was damaged ({error}): it is in {kept}")
-                return
+                kept = self._file.set_aside()
+                when = sqlite_file.clock_time(self._wall_s)
+                self._tell(
+                    f"{_WHAT} was damaged ({error}): what was before {when} is in {kept}, and a new one begins"
+                )
+                self._written_ms = None
+                return True
         if not self._failed:
             self._failed = True
             self._tell(f"what the cluster does is not kept in {self._folder} for now: {error}; all else goes on")
+        return False
 
-    def _opened(self) -> sqlite3.Connection:
-        if self._database is not None and sqlite_file.identity(self._path) != self._file:
-            self._let_go()  # it was removed or replaced
-        if self._database is None:
-            folder = state_folder.prepared(self._folder)
-            self._path = state_folder.private_file(folder, FILE_NAME)
-            self._file = sqlite_file.identity(self._path)
-            self._database, _ = sqlite_file.open_to_write(self._path, sqlite_file.BUSY_S, _CACHE_KIB, _prepare)
-        return self._database
+    def _notice_older_copy(self, database: sqlite3.Connection) -> None:
+        """Report what a copy lacks which was written over the file, or put in its place."""
+        found_ms = mark(database, _WRITTEN)
+        if self._written_ms is None or found_ms >= self._written_ms:
+            return
+        if not found_ms:
+            self._say_it_was_taken_away()
+            return
+        self._written_ms = None
+        since, when = sqlite_file.clock_time(found_ms / 1000), sqlite_file.clock_time(self._wall_s)
+        self._tell(f"{_WHAT} was replaced by an older copy: what was written between {since} and {when} is gone")
 
-    def _let_go(self) -> None:
-        if self._database is not None:
-            with suppress(sqlite3.Error):
-                self._database.close()
-            self._database = None
+    def _say_it_was_taken_away(self) -> None:
+        when = sqlite_file.clock_time(self._wall_s)
+        self._tell(f"{_WHAT} was taken away: what was before {when} is gone, and a new one begins")
+        self._written_ms = None
 
 
 def read_usage(folder: str, kind: str, since_wall_s: float, until_wall_s: float) -> list[UsageRow]:
@@ -245,14 +287,27 @@ def _rows(database: sqlite3.Connection, kind: str, since_wall_s: float, until_wa
     return sorted(found, key=lambda row: (-row.idle_s, -row.busy_s, row.name))
 
 
+def _connect(path: str) -> tuple[sqlite3.Connection, bool]:
+    return sqlite_file.open_to_write(path, sqlite_file.BUSY_S, _CACHE_KIB, _prepare)
+
+
 def _prepare(database: sqlite3.Connection) -> None:
-    database.executescript(_SCHEMA)
-    if not _has_filled(database):
-        database.execute("ALTER TABLE usage ADD COLUMN filled REAL NOT NULL DEFAULT 0.0")
-    try:
-        database.execute("SELECT begin, kind, name, busy, idle, empty, unknown, free, filled FROM usage LIMIT 0")
-    except sqlite3.OperationalError as error:
-        raise sqlite_file.NotOurs(f"its tables are not fallow's: {error}") from None
+    """Make the tables, or add what an older fallow did not have. Raise NotOurs if they are none of ours."""
+    wanted = _shapes()
+    if tables.fault(database, wanted) is None:
+        return
+    with tables.refusals_are_faults(), sqlite_file.transaction(database):
+        if tables.shape_of(database, "usage") is None and tables.shape_of(database, "mark") is not None:
+            raise sqlite_file.NotOurs("its tables are not fallow's: the table usage is missing")
+        tables.perform(database, _SCHEMA)
+        if not _has_filled(database):
+            database.execute("ALTER TABLE usage ADD COLUMN filled REAL NOT NULL DEFAULT 0.0")
+        tables.demand(database, wanted)
+
+
+@cache
+def _shapes() -> dict[str, tables.Shape]:
+    return tables.shapes_after((_SCHEMA,), ("usage", "mark"))
 
 
 def _has_filled(database: sqlite3.Connection) -> bool:

@@ -16,12 +16,12 @@ from collections.abc import Callable, Iterable
 from threading import RLock
 from typing import TYPE_CHECKING
 
-from fallow.actuators.files import state_folder
 from fallow.core.errors import FallowError
 from fallow.core.findings import Event, Evidence, Verdict
 from fallow.core.reasons import Reason
 from fallow.engine.history import journal_file, sqlite_file, tables
 from fallow.engine.history.journal_file import FILE_NAME, Row
+from fallow.engine.history.own_file import OwnFile
 
 if TYPE_CHECKING:
     from fallow.engine.machine.world import World
@@ -61,16 +61,14 @@ class Journal:
         self._most_rows = most_rows
         self._trim_each = max(1, most_rows // 40)
         self._lock = RLock()
-        self._opened: sqlite_file.Watch | None = None
-        self._file: tuple[int, int] | None = None
-        self._path = ""
+        self._file = OwnFile(
+            FILE_NAME, self._folder_path, self._connected, self._notice_older_copy, self._say_it_was_taken_away
+        )
         self._waiting: deque[Row] = deque(maxlen=_MOST_WAITING)
         self._lost = 0
         self._since_s: float | None = None
         """Since when rows wait, while they do."""
         self._told = ""
-        self._was_open = False
-        self._is_new = False
         self._newest: tuple[int, float] | None = None
         """The number and the time of the last row that this process has written to the file, or found in it."""
         self._try_to(lambda: None)
@@ -98,19 +96,19 @@ class Journal:
         """
         found: journal_file.Rows = []
         with self._lock:
-            if not self._try_to(lambda: found.extend(journal_file.last(self._open_database(), key, most))):
+            if not self._try_to(lambda: found.extend(journal_file.last(self._file.database(), key, most))):
                 raise FallowError(self._told)
         return journal_file.events(found)  # a row may be long, and those who write need not wait for it
 
     def rest_power_w(self) -> dict[str, float]:
         """Return what each GPU draws at rest."""
         found: dict[str, float] = {}
-        self._try_to(lambda: found.update(journal_file.rest_power_w(self._open_database())))
+        self._try_to(lambda: found.update(journal_file.rest_power_w(self._file.database())))
         return found
 
     def remember_rest_power(self, uuid: str, watts: float) -> None:
         """Store what a GPU draws at rest."""
-        self._try_to(lambda: journal_file.remember_rest_power(self._open_database(), uuid, watts))
+        self._try_to(lambda: journal_file.remember_rest_power(self._file.database(), uuid, watts))
 
     def close(self) -> None:
         """Write what waits, if possible; report what is lost."""
@@ -118,11 +116,11 @@ class Journal:
             if self._waiting:
                 self._try_to(self._write_waiting)
             missing = len(self._waiting) + self._lost
-            if missing and self._was_open:
+            if missing and self._file.was_open:
                 since = sqlite_file.clock_time(self._wall_s() if self._since_s is None else self._since_s)
                 self._tell(f"{_rows(missing)} of the journal since {since} could not be written: {self._told}")
             self._waiting.clear()
-            self._let_go()
+            self._file.let_go()
 
     def _write(
         self, kind: str, subject: str, finding: str, because: str | Reason, evidence: Evidence, keys: Iterable[str]
@@ -137,9 +135,9 @@ class Journal:
     def _write_waiting(self) -> None:
         """Write all rows that wait, in one transaction; again in a new file if this one was removed meanwhile."""
         while True:
-            database = self._open_database()
+            database = self._file.database()
             last = journal_file.write(database, self._waiting)
-            if self._is_there():
+            if self._file.is_there:
                 break
         first = last - len(self._waiting)
         self._newest = (last, self._waiting[-1].wall_s) if self._waiting else self._newest
@@ -153,7 +151,7 @@ class Journal:
         with self._lock:
             for tries_left in reversed(range(_TRIES)):
                 try:
-                    self._open_database()
+                    self._file.database()
                     action()
                 except (OSError, sqlite3.Error, FallowError) as error:
                     if not self._failed(error, tries_left):
@@ -167,9 +165,9 @@ class Journal:
         """Return whether to try again at once, in a new file. Each reason is reported once."""
         refused = tables.is_refusal(error)
         again = tries_left < _TRIES - 1
-        damaged = sqlite_file.says_damaged(error) or (refused and again and self._waiting and not self._is_new)
-        same = self._is_there()
-        self._let_go()
+        damaged = sqlite_file.says_damaged(error) or (refused and again and self._waiting and not self._file.is_new)
+        same = self._file.is_there
+        self._file.let_go()
         if tries_left and ((refused and not again) or (damaged and not same)):
             return True  # its tables are made again; or another process has set it aside already
         if damaged and self._set_aside(error) and tries_left:
@@ -178,7 +176,7 @@ class Journal:
             self._since_s = self._wall_s()
         if isinstance(self._folder, FallowError):
             self._say_once(f"no journal is kept: {error}")
-        elif not self._was_open:
+        elif not self._file.was_open:
             why = (isinstance(error, OSError) and error.strerror) or error
             self._say_once(f"no journal is kept in {self._folder} for now: {why}")
         elif not damaged or not tries_left:
@@ -187,25 +185,25 @@ class Journal:
 
     def _went_well(self) -> None:
         """Report after a problem that it is over, and whether rows were lost."""
-        if self._since_s is None or self._waiting or self._opened is None:
+        if self._since_s is None or self._waiting:
             return
         since = sqlite_file.clock_time(self._since_s)
         self._tell(
             f"the journal is written again{f'; {_rows(self._lost)} since {since} are lost' * bool(self._lost)}"
         )
-        self._opened.database.execute(f"PRAGMA busy_timeout = {round(_PATIENCE_S * 1000):d}")
+        self._file.wait_for_others(_PATIENCE_S)
         self._since_s, self._lost, self._told = None, 0, ""
 
     def _set_aside(self, error: Exception) -> bool:
         """Keep a damaged journal beside a new one; return whether that worked."""
         try:
-            kept = sqlite_file.set_aside(self._path)
+            kept = self._file.set_aside()
         except OSError as refusal:
             self._say_once(f"the journal in {self._folder} is damaged ({error}), and stays: {refusal.strerror}")
             return False
         when = sqlite_file.clock_time(self._wall_s())
         self._tell(f"the journal was damaged ({error}): rows from before {when} are in {kept}, and a new one begins")
-        self._was_open, self._newest = False, None  # the new one needs no report
+        self._newest = None
         return True
 
     def _say_once(self, sentence: str) -> None:
@@ -213,37 +211,17 @@ class Journal:
             self._told = sentence
             self._tell(sentence)
 
-    def _open_database(self) -> sqlite3.Connection:
-        """Return the file as others find it, opened or opened again if necessary."""
-        if self._opened is not None and self._is_there():
-            if not self._opened.others_wrote():
-                return self._opened.database
-            if not self._opened.has_other_tables():
-                self._notice_older_copy(self._opened.database)
-                return self._opened.database
-        self._let_go()
-        database = self._connected()
-        self._opened = sqlite_file.Watch(database)
-        self._opened.others_wrote()
-        self._notice_older_copy(database)
-        return database
-
-    def _connected(self) -> sqlite3.Connection:
+    def _folder_path(self) -> str:
         if isinstance(self._folder, FallowError):
             raise self._folder
-        folder = state_folder.prepared(self._folder)
-        self._path = state_folder.private_file(folder, FILE_NAME)
-        self._file = sqlite_file.identity(self._path)
-        patience_s = _PATIENCE_S if self._since_s is None else _LESS_PATIENCE_S
-        database, self._is_new = journal_file.connected(self._path, patience_s)
-        if self._was_open and self._is_new:
-            self._say_it_was_taken_away()
-        self._was_open = True
-        self._newest = self._newest or journal_file.newest(database)
-        return database
+        return self._folder
+
+    def _connected(self, path: str) -> tuple[sqlite3.Connection, bool]:
+        return journal_file.connected(path, _PATIENCE_S if self._since_s is None else _LESS_PATIENCE_S)
 
     def _notice_older_copy(self, database: sqlite3.Connection) -> None:
         """Report rows that a copy lacks which was written over the file, or put in its place."""
+        self._newest = self._newest or journal_file.newest(database)
         since_s = None if self._newest is None else journal_file.missing_since_s(database, *self._newest)
         if since_s == 0:  # another process has begun a new one
             self._say_it_was_taken_away()
@@ -256,15 +234,6 @@ class Journal:
         when = sqlite_file.clock_time(self._wall_s())
         self._tell(f"the journal was taken away: rows from before {when} are gone, and a new one begins")
         self._newest = None
-
-    def _is_there(self) -> bool:
-        """Return whether the open file is what others find under its name."""
-        return self._file is not None and sqlite_file.identity(self._path) == self._file
-
-    def _let_go(self) -> None:
-        if self._opened is not None:
-            self._opened.database.close()
-            self._opened = None
 
 
 def _rows(number: int) -> str:

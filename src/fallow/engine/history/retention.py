@@ -17,6 +17,7 @@ from typing import NamedTuple
 from fallow.core.interval import MOST_NAMELESS, Party, without_jobs, without_numbers
 from fallow.engine.history import samples
 from fallow.engine.history.collector import QUARTER_MS, parties_of_text, text_of_parties
+from fallow.engine.history.marks import clock_is_trusted, mark, set_mark
 from fallow.engine.history.sqlite_file import transaction
 from fallow.engine.history.store import INSERT, Store
 
@@ -27,7 +28,6 @@ _QUARTERS_AT_ONCE = 16
 _MANY_CREWS = 8
 _SMALL_MS = 60_000
 _COUNT_EXACT = "SELECT count(*) FROM interval WHERE begin >= ?"
-_MARK = "INSERT INTO mark VALUES (?, ?) ON CONFLICT DO UPDATE SET at = excluded.at"
 
 
 def age(store: Store, now_ms: int, keep_ms: int, most_exact: int = _MOST_EXACT) -> None:
@@ -37,14 +37,16 @@ def age(store: Store, now_ms: int, keep_ms: int, most_exact: int = _MOST_EXACT) 
         with transaction(store.database):
             samples.coarsen(store.database, card, now_ms // 1000)
     _coarsen_intervals(store, cards, now_ms, most_exact)
-    if _clock_is_trusted(store, now_ms):
+    with transaction(store.database):
+        trusted = clock_is_trusted(store.database, now_ms)
+    if trusted:
         _clear(store, cards, now_ms - keep_ms)
-    if not 0 <= now_ms - _mark(store, "crews_cleared") < DAY_S * 1000:
+    if not 0 <= now_ms - mark(store.database, "crews_cleared") < DAY_S * 1000:
         _clear_crews(store, now_ms)
 
 
 def _coarsen_intervals(store: Store, cards: list[int], now_ms: int, most_exact: int) -> None:
-    done_ms = _mark(store, "coarse_until")
+    done_ms = mark(store.database, "coarse_until")
     if done_ms > now_ms:  # by a clock that was ahead then; to merge again what is merged changes nothing
         done_ms = 0
     at_ms = _next_quarter_ms(store, cards, done_ms, now_ms)
@@ -58,7 +60,7 @@ def _coarsen_intervals(store: Store, cards: list[int], now_ms: int, most_exact: 
         with transaction(store.database):
             for card in cards:
                 exact -= _merge_span(store, card, at_ms, until_ms)
-            store.database.execute(_MARK, ("coarse_until", until_ms))
+            set_mark(store.database, "coarse_until", until_ms)
         at_ms = _next_quarter_ms(store, cards, until_ms, now_ms)
 
 
@@ -67,11 +69,6 @@ def _next_quarter_ms(store: Store, cards: Iterable[int], at_ms: int, now_ms: int
     question = "SELECT min(begin) FROM interval WHERE card = ? AND begin >= ?"
     found = [store.database.execute(question, (card, at_ms)).fetchone()[0] for card in cards]
     return min((int(begin) // QUARTER_MS * QUARTER_MS for begin in found if begin is not None), default=now_ms)
-
-
-def _mark(store: Store, name: str) -> int:
-    found = store.database.execute("SELECT at FROM mark WHERE name = ?", (name,)).fetchone()
-    return 0 if found is None else int(found[0])
 
 
 class _Row(NamedTuple):
@@ -137,16 +134,6 @@ def _merged(rows: list[_Row]) -> list[_Row]:
     return sorted(merged.values(), key=lambda row: row.begin)
 
 
-def _clock_is_trusted(store: Store, now_ms: int) -> bool:
-    """Return whether the clock is trusted: after it jumped ahead by days nothing is deleted for one day."""
-    before_ms, leapt_ms = _mark(store, "clock"), _mark(store, "leapt")
-    if before_ms and now_ms - before_ms > 2 * DAY_S * 1000:
-        leapt_ms = now_ms
-    with transaction(store.database):
-        store.database.executemany(_MARK, [("clock", now_ms), ("leapt", leapt_ms)])
-    return not 0 <= now_ms - leapt_ms < DAY_S * 1000
-
-
 def _clear(store: Store, cards: Iterable[int], before_ms: int) -> None:
     with transaction(store.database):
         for card in cards:
@@ -158,5 +145,5 @@ def _clear_crews(store: Store, now_ms: int) -> None:
     """Delete stored sets of holders that no interval refers to."""
     with transaction(store.database):
         store.database.execute("DELETE FROM crew WHERE id NOT IN (SELECT crew FROM interval)")
-        store.database.execute(_MARK, ("crews_cleared", now_ms))
+        set_mark(store.database, "crews_cleared", now_ms)
     store.forget()
