@@ -9,6 +9,7 @@ import shlex
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
+from stat import S_ISREG
 
 from fallow.core.account import Account
 from fallow.core.errors import CannotRun, NotPermitted
@@ -125,20 +126,27 @@ def _with_interpreter(file: str, path: str) -> Iterator[str]:
 
 
 def _first_line(file: str) -> bytes:
-    """Return the beginning of its first line; nothing if it cannot be read at once.
+    """Return the beginning of its first line; nothing if it is no plain file, or cannot be read at once.
 
-    Its user could keep whoever opens it waiting, with a pipe in its place or a lease on it.
+    Its user could keep whoever opens it waiting, with a pipe in its place or a lease on it, or put a link to a device
+    there, which may act when it is opened. So what is there is held first, and opened only if it is a plain file.
     """
     try:
-        fd = os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+        held = os.open(file, os.O_PATH | os.O_CLOEXEC)
     except OSError:
         return b""
     try:
-        return os.read(fd, _LONGEST_FIRST_LINE).partition(b"\n")[0]
+        if not S_ISREG(os.fstat(held).st_mode):
+            return b""
+        fd = os.open(f"/dev/fd/{held}", os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+        try:
+            return os.read(fd, _LONGEST_FIRST_LINE).partition(b"\n")[0]
+        finally:
+            os.close(fd)
     except OSError:
         return b""
     finally:
-        os.close(fd)
+        os.close(held)
 
 
 def doubts_of_log(log: str, trusted: Trusted) -> list[Mistake]:
