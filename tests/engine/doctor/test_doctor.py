@@ -7,7 +7,7 @@ import sqlite3
 import subprocess
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -70,6 +70,27 @@ def test_a_missing_package_is_installed_in_the_version_that_is_needed(
     found = {each.part: each for each in parts(OurWorld(fallow.environ))}
     assert found["packages"].health is Health.OK
     assert found["fallow[burn]"].remedy.endswith(" 'no-such-package>=12.8'")
+    assert found["fallow[burn]"].means == (
+        "no-such-package is not installed: fallow burn, suspending fillers and parking jobs by the driver do not work"
+        " on real GPUs; burn does on simulated ones"
+    )
+
+
+def test_without_cuda_bindings_burn_works_on_simulated_gpus_and_on_no_others(
+    make_world: Callable[..., World], fallow: Fallow, tmp_path: pathlib.Path
+) -> None:
+    """What doctor says of a fallow without them."""
+    absent = tmp_path / "absent" / "cuda" / "__init__.py"
+    absent.parent.mkdir(parents=True)
+    absent.write_text("raise ModuleNotFoundError(name='cuda')\n")
+    make_world(cards=1)
+    fallow.environ["PYTHONPATH"] = str(absent.parent.parent)
+    real = fallow("burn", "--for", "100ms")
+    assert real.returncode == 69, real.stderr
+    assert "cuda" in real.stderr
+    for load in ("warm", "memory", "matmul"):
+        done = fallow("burn", "--simulate=1xH100", "--load", load, "--verify", "--for", "100ms")
+        assert done.returncode == 0, done.stderr
 
 
 def test_the_table_says_the_same_in_words(simulated: Fallow) -> None:

@@ -16,7 +16,10 @@ from fallow.engine.machine.world import World
 _ANSWERS_WITHIN_S = 5.0
 _TOO_LONG_AGO_S = 60.0
 _REQUIREMENT = r"([\w.-]+)\s*>=\s*([\d.]+)\s*(?:;\s*extra\s*==\s*['\"](\w+)['\"])?$"
-_WITHOUT = {"burn": "fallow burn and suspending fillers do not work"}
+_WITHOUT = {
+    "burn": "fallow burn, suspending fillers and parking jobs by the driver do not work on real GPUs; burn does on "
+    "simulated ones"
+}
 
 
 def daemon(world: World) -> Iterator[CheckFinding]:
