@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from fallow.actuators.claims.folder import ClaimFolder, folder_path
 from fallow.actuators.claims.protections import ProtectionFolder
 from fallow.actuators.host.resource_limits import raise_own_limits, share_one_heap
-from fallow.actuators.host.single_instance import Instance, Running
+from fallow.actuators.host.single_instance import Instance, NoLock, Running
 from fallow.actuators.process.signals import die_of
 from fallow.core.errors import AlreadyRunning, FallowError, PartMissing, WrongUsage
 from fallow.core.units import span_s
@@ -81,7 +81,9 @@ def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
     except AlreadyRunning:
         locks[0].close()
         raise
-    except (FallowError, OSError):  # nothing is kept where nothing can be locked, and the journal says why
+    except NoLock as error:
+        voice.note(str(error))
+    except FallowError:  # nothing is kept there, and the journal says why
         pass
     for each in locks:
         if each.said is not None:

@@ -1,0 +1,48 @@
+"""Where the disk of journal and history knows no locks, as a network disk without its service, the daemon works."""
+
+import pathlib
+import signal
+import sys
+
+import pytest
+
+from tests.conftest import Fallow
+from tests.interfaces.cli.filled import Fill, wait_for_lines
+from tests.places import LIMIT_S, ME, REPOSITORY
+
+CONFIG = """
+[terminals]
+users = "ignore"
+[[filler]]
+name = "work"
+gpus = 0
+idle_for = 0
+user = "{me}"
+command = ["sh", "-c", "echo here >> {facts}; exec sleep 1000"]
+"""
+WHY = {"ENOLCK": "No locks available", "EOPNOTSUPP": "Operation not supported"}
+
+
+@pytest.mark.parametrize("error", sorted(WHY))
+def test_the_daemon_fills_a_gpu_where_nothing_can_be_locked_and_says_what_is_not_kept(
+    simulated: Fallow, tmp_path: pathlib.Path, error: str
+) -> None:
+    facts, config = tmp_path / "facts", tmp_path / "fallow.toml"
+    config.write_text(CONFIG.format(me=ME, facts=facts))
+    config.chmod(0o600)
+    without = [sys.executable, "-m", "tests.without_locks", error, str(tmp_path / "state")]
+    words = [*without, "fallow", "up", "--config", str(config)]
+    running = Fill(simulated.start_other(*words, PYTHONPATH=str(REPOSITORY)))
+    running.until("up, with ")
+    assert wait_for_lines(facts, 1) == ["here"], "it does its work"
+    running.until(f"history is not kept in {simulated.state} for now: ")
+    assert running.told(f"no journal is kept in {simulated.state} for now: ")
+    (sentence,) = running.told("is written without a lock: ")
+    assert WHY[error] in sentence
+    assert sentence.endswith("; start no second `fallow up` there, or both count each hour")
+    running.process.send_signal(signal.SIGTERM)
+    running.until("ended by SIGTERM")
+    running.process.wait(LIMIT_S)
+    again = simulated("up", "--for", "0.1s")
+    assert again.returncode == 0
+    assert "without a lock" not in again.stderr, "as soon as the disk knows locks, there is one"
