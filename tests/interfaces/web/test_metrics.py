@@ -120,6 +120,24 @@ def test_a_crowd_of_owners_has_no_more_than_500_series() -> None:
     assert text.count("\nfallow_holder_idle_seconds{") == 500
 
 
+@pytest.mark.parametrize("users", [["eve"], [str(100_000 + number) for number in range(900)]], ids=["one", "numbers"])
+def test_who_has_a_crowd_of_owners_keeps_nobody_elses_from_being_told(users: list[str]) -> None:
+    crowd = tuple(
+        process(
+            pid, users[pid % len(users)], "python", 1.0, owner=Owner(OwnerKind.CONTAINER, f"{pid:064x}", f"c{pid}")
+        )
+        for pid in range(900)
+    )
+    few = varied(0.0)
+    first, second = few.status.gpus[:2]
+    gpus = (replace(first, holders=crowd), replace(second, holders=(process(901, "ada", "python", 1.0),)))
+    crowded = replace(few, status=replace(few.status, gpus=gpus))
+    text = Metrics(lambda: crowded, lambda: 0).exposed("")[0].decode()
+    told = [line for line in text.splitlines() if line.startswith("fallow_holder_memory_bytes{")]
+    assert len(told) == 500
+    assert sum('user="ada"' in line for line in told) == 1
+
+
 def test_containers_of_pods_are_told_by_their_names_where_these_are_known_and_are_no_more_than_500() -> None:
     def of_pod(pid: int, pod: PodNames | Unknown, used: float) -> Holder:
         return process(pid, "ada", "python", used, owner=Owner(OwnerKind.POD, "0b8a-uid", "0b8a-uid", pod=pod))

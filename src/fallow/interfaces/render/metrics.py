@@ -1,7 +1,8 @@
 """Render the daemon's board as Prometheus metrics: base units, and no sample where a reading is unknown."""
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 
 from prometheus_client import CollectorRegistry
@@ -167,7 +168,7 @@ def _by_holder(
     names: Callable[[Holder], tuple[str, ...] | None],
     labels: tuple[str, ...],
 ) -> Iterator[Metric]:
-    """Yield what is held by these names, of the first GPUs and names only: users choose them."""
+    """Yield what is held by these names, of some of them only: users choose them."""
     memory: dict[tuple[str, ...], float] = {}
     load: dict[tuple[str, ...], float] = {}
     idle: dict[tuple[str, ...], float] = {}
@@ -175,7 +176,7 @@ def _by_holder(
         for holder in () if isinstance(gpu.holders, Unknown) else gpu.holders:
             named = names(holder)
             key = (*_names(gpu), *(named or ()))
-            if named is None or (key not in idle and len(idle) >= _MOST_HELD):
+            if named is None:
                 continue
             idle[key] = (gpu.for_s or 0.0) if gpu.activity is Activity.IDLE else 0.0
             for sums, read in ((memory, holder.memory_bytes), (load, holder.utilization)):
@@ -183,9 +184,30 @@ def _by_holder(
                     sums[key] = sums.get(key, 0.0) + read
     labels = (*_CARD, *labels)
     of_memory, of_load, of_idleness = metrics
-    yield gauge(of_memory, "Memory of the GPU that they hold.", memory.items(), labels)
-    yield gauge(of_load, "Share of the time in which something of theirs ran.", load.items(), labels)
-    yield gauge(of_idleness, "For how long they hold an idle GPU.", idle.items(), labels)
+    told = _each_in_turn(idle)
+    yield gauge(of_memory, "Memory of the GPU that they hold.", _only(memory, told), labels)
+    yield gauge(of_load, "Share of the time in which something of theirs ran.", _only(load, told), labels)
+    yield gauge(of_idleness, "For how long they hold an idle GPU.", _only(idle, told), labels)
+
+
+def _each_in_turn(keys: Iterable[tuple[str, ...]]) -> frozenset[tuple[str, ...]]:
+    """Return as many keys as are told, one of each user or namespace in turn: nobody's go for the many of another.
+
+    Users without an account are one: a person may have thousands of such numbers.
+    """
+    turns: dict[tuple[str, ...], int] = {}
+    had: Counter[str] = Counter()
+    for key in keys:
+        whose = "" if key[len(_CARD)].isdigit() else key[len(_CARD)]
+        turns[key] = had[whose]
+        had[whose] += 1
+    return frozenset(sorted(turns, key=turns.__getitem__)[:_MOST_HELD])
+
+
+def _only(
+    sums: Mapping[tuple[str, ...], float], told: frozenset[tuple[str, ...]]
+) -> Iterator[tuple[tuple[str, ...], float]]:
+    return ((key, number) for key, number in sums.items() if key in told)
 
 
 def _owner_names(holder: Holder) -> tuple[str, str, str]:
