@@ -36,7 +36,7 @@ class DaemonResident:
         feasible = Feasible(self.world, self.told.append, dry_run=dry_run)
         self.daemon = Daemon(
             self.world,
-            lambda: load(file, feasible, lambda _: None),
+            lambda _: load(file, feasible, lambda _: None),
             self.publisher,
             self.told.append,
             file=file,

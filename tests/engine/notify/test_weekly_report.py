@@ -192,9 +192,9 @@ def test_a_note_that_is_rubbish_or_of_a_far_future_sends_nothing_and_is_replaced
 def test_without_a_time_and_without_a_place_to_note_it_nothing_is_sent(site: Site) -> None:
     site.was("sent")
     weekly = site.starts()
-    weekly.change(None)
+    weekly.change(None, str(site.config))
     weekly.turn()
-    weekly.change(site.when)
+    weekly.change(site.when, str(site.config))
     site.state.unlink()
     site.state.mkdir()
     weekly.turn()

@@ -114,7 +114,7 @@ def test_a_wish_to_wake_that_meets_a_shortage_is_answered_and_ends_no_daemon(
 ) -> None:
     world = World(environ, simulate="1xH100")
     ParkRecord(world).write([ParkedJob(me, (me,), "eve", "job", (("GPU-1", 1),), 0.0, holders=(me,))])
-    daemon, signals = Daemon(world, Config, Publisher(), lambda _: None), OneTurn()
+    daemon, signals = Daemon(world, lambda _: Config(), Publisher(), lambda _: None), OneTurn()
     try:
         world.gpu_reader = ShortReader()
         waiting = daemon.wakes.ask(WakeWish(Everything(), "root", may_wake_all=True))

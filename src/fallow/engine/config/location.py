@@ -3,7 +3,7 @@
 import os
 import stat
 from codecs import BOM_UTF8
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from fallow.core.errors import ConfigWrong, NotPermitted
 from fallow.core.mistake import Mistake
@@ -36,7 +36,12 @@ def find(
     it then fails with the reason. Only one that surely does not exist is skipped.
     """
     named = explicit or environ.get("FALLOW_CONFIG")
-    return named or next((path for path in searched(environ, etc, others=others) if may_be_there(path)), None)
+    return named or first_there(searched(environ, etc, others=others))
+
+
+def first_there(paths: Iterable[str]) -> str | None:
+    """Return the first of these files that exists, or whose existence cannot be determined."""
+    return next(filter(may_be_there, paths), None)
 
 
 def may_be_there(path: str) -> bool:

@@ -4,7 +4,7 @@ In a tick, fillers come first, because they must yield; then guards and idle rul
 board. Between ticks only fillers are run. All of this runs in the main thread; other threads read the board.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from signal import SIGHUP
 
@@ -21,6 +21,7 @@ from fallow.core.visibility import ANYBODY, EVERYTHING, seen_by
 from fallow.engine.cluster.fill_watch import SlurmFillWatch
 from fallow.engine.cluster.watch import ClusterWatch
 from fallow.engine.conditions.job import JobConditions
+from fallow.engine.config.location import first_there
 from fallow.engine.config.model import Config
 from fallow.engine.config.rules import Guard
 from fallow.engine.daemon.build import DaemonBuilder
@@ -60,19 +61,24 @@ class Daemon:
     def __init__(
         self,
         world: World,
-        load: Callable[[], Config],
+        load: Callable[[str | None], Config],
         publisher: Publisher,
         say: Callable[[str], None],
         *,
         file: str | None = None,
+        places: Sequence[str] = (),
         dry_run: bool = False,
     ) -> None:
-        """`load` reads the config, now and at every reload; `file` is its path, for messages."""
+        """`load` reads the config, now and at every reload.
+
+        `file`: its path. Where there is none, a reload looks for one in `places`.
+        """
         self._world = world
         self._load = load
         self._publisher = publisher
         self._say = say
-        self._file = file
+        self.file = file
+        self._places = places
         self._dry_run = dry_run
         self._manager = ServiceManager(world.environ)
         self._alive_s: float | None = None
@@ -104,7 +110,7 @@ class Daemon:
         self.cluster = ClusterWatch(run)
         self._slurm_fillers = SlurmFillWatch(run)
         self.fleet = FleetWatch(run)
-        config = self._load()
+        config = self._load(file)
         snapshot = world.gpu_reader.look(Depth.EVERYTHING)
         self._history = self._open_history(config)
         self._apply(config, snapshot)
@@ -168,27 +174,29 @@ class Daemon:
     def reload(self) -> Reloaded:
         """Read the config again and apply it. The mistakes of a wrong one are reported, and the old one stays."""
         self._manager.reloading(self._world.clock.monotonic_s())
+        file = self.file or first_there(self._places)
         try:
-            config = self._load()
+            config = self._load(file)
         except FallowError as error:
             sentence = f"the config is not loaded, and the old one stays in force: {error}"
             mistakes = error.mistakes if isinstance(error, ConfigWrong) else ()
             self._say(sentence)
             for mistake in mistakes:
-                self._say(mistake.in_file(str(self._file)))
+                self._say(mistake.in_file(str(file)))
             self._manager.ready(self._status())
-            return Reloaded(False, sentence, self._file, mistakes)
+            return Reloaded(False, sentence, file, mistakes)
+        self.file = file
         if config.history != self.config.history or config.machine.every != self.config.machine.every:
             self._history.close()
             self._history = self._open_history(config)
         page_changed = config.page != self.config.page
         self._apply(config, self._world.gpu_reader.look(Depth.EVERYTHING))
         self._loaded += 1
-        sentence = "config reloaded" if self._file is not None else "reloaded without a config"
+        sentence = "config reloaded" if file is not None else _without(self._places)
         self._say(f"{sentence} (reload {self._loaded})")
         self.when_reloaded(page_changed)
         self._manager.ready(self._status())
-        return Reloaded(True, sentence, self._file)
+        return Reloaded(True, sentence, file)
 
     def end(self) -> None:
         """Ask all fillers to leave, kill those that do not, and close everything."""
@@ -233,7 +241,7 @@ class Daemon:
             self._notifier = notifier_for(self._run, config.notices.urls, config.notices.rules)
             self._people.close()
             self._people = People(self._run, config.notices.people_rules)
-        self._weekly_report.change(config.report.weekly)
+        self._weekly_report.change(config.report.weekly, self.file)
         rules, rules_before = ((each.idle, each.protect, each.notices, each.machine) for each in (config, before))
         if rules != rules_before:
             self._enforcer = self._make_enforcer(config)
@@ -321,7 +329,7 @@ class Daemon:
             tuple(self._fill_loop.protections),
             self._tally.counts(),
             self._started_wall_s,
-            self._file,
+            self.file,
             self._dry_run,
             status,
             self.config.machine.commands_shown,
@@ -349,6 +357,12 @@ class Daemon:
         at_work = sum(slot.filled for slot in self._fill_loop.slots)
         fillers = "1 filler at work" if at_work == 1 else f"{at_work} fillers at work"
         return f"{many}: {board.status.in_words}; {fillers}"
+
+
+def _without(places: Sequence[str]) -> str:
+    """Return the sentence on a reload that found no config, with the places where one would be found."""
+    there = f": there is none at {' or '.join(places)}" if places else ""
+    return f"reloaded without a config{there}"
 
 
 def _uuids(snapshot: Snapshot) -> frozenset[str]:

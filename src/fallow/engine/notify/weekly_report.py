@@ -65,18 +65,17 @@ class WeeklyReport:
         self._told_due_s: float | None = None
         self._kept: _Kept | None = None
         self._read = False
-        self._environ = without_gpus(run.world.environ)
-        if config is not None:
-            self._environ = {**self._environ, "FALLOW_CONFIG": os.path.abspath(config)}
         self._outcomes: SimpleQueue[tuple[float, bool, str]] = SimpleQueue()
         self._helpers = Helpers(run.world.clock.monotonic_s)
         self._sending = Background[_Order](
             "weekly report", self._send, lambda sentence: self._outcomes.put((0.0, False, sentence)), _LEAVE_AFTER_S
         )
-        self.change(when)
+        self.change(when, config)
 
-    def change(self, when: WeeklyTime | None) -> None:
-        """Use another time; what is under way goes on."""
+    def change(self, when: WeeklyTime | None, config: str | None) -> None:
+        """Use another time, and the config that was found since; what is under way goes on."""
+        named = {} if config is None else {"FALLOW_CONFIG": os.path.abspath(config)}
+        self._environ = {**without_gpus(self._run.world.environ), **named}
         if when is not None:
             spawn.keep_the_ends_of_children()  # here, because only the main thread may
         self._when, self._looked_s, self._not_before_s = when, None, 0.0

@@ -26,7 +26,7 @@ EXAMPLES = """\
   sudo fallow reload          # the daemon of root
   systemctl reload fallow     # the same, where systemd runs it"""
 
-_STARTED_WITHOUT = "the daemon was started without one; to give it one, end it and run: fallow up --config FILE"
+_GIVE_IT_ONE = "write one there and reload again, or end the daemon and run: fallow up --config FILE"
 
 
 def add_options(_: Parser) -> None:
@@ -53,8 +53,8 @@ def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:  # noqa: 
         )
     if came.get("ok") is True:
         file = came.get("file")
-        which = _STARTED_WITHOUT if file is None else printable(str(file))
-        print(f"{printable(str(came.get('sentence')))}: {which}")
+        sentence = printable(str(came.get("sentence")))
+        print(f"{sentence}; {_GIVE_IT_ONE}" if file is None else f"{sentence}: {printable(str(file))}")
         return 0
     rows = came.get("mistakes") or ()
     mistakes = [_mistake(row) for row in rows]

@@ -5,7 +5,7 @@ import gc
 import os
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -16,6 +16,7 @@ from fallow.actuators.host.single_instance import Instance, NoLock, Running
 from fallow.actuators.process.signals import die_of
 from fallow.core.errors import AlreadyRunning, FallowError, PartMissing, WrongUsage
 from fallow.core.units import span_s
+from fallow.core.value import replace
 from fallow.engine.daemon.publisher import Publisher
 from fallow.engine.machine.clock import demand_countable
 from fallow.engine.machine.signal_pipe import SignalPipe
@@ -65,8 +66,8 @@ def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
 
     file = find(world.environ, args.config)
     file = None if file is None else _from_the_top(file)
-    load = _loader(file, args, world, voice)
-    load()  # report a mistake before anything is opened
+    load = _loader(args, world, voice)
+    load(file)  # report a mistake before anything is opened
     if file is None and may_be_there(MACHINE):
         voice.note(
             f"{MACHINE} is for the daemon of root, and is not used; to use a config of your own:"
@@ -94,7 +95,7 @@ def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
             " to let them, set FALLOW_SOCKET to a path in a folder of yours, here and there"
         )
     try:
-        number = _be_up(args, world, voice, load, file, socket)
+        number = _be_up(args, world, voice, load, me, locks, socket)
     finally:
         world.close()
         for each in locks:
@@ -111,11 +112,13 @@ def _be_up(
     args: argparse.Namespace,
     world: World,
     voice: Stderr,
-    load: "Callable[[], Config]",
-    file: str | None,
+    load: "Callable[[str | None], Config]",
+    me: Running,
+    locks: Sequence[Instance],
     socket: str | None,
 ) -> int | None:
     """Run the daemon, and return the signal that ended it; None if its time was over."""
+    from fallow.engine.config.location import searched
     from fallow.engine.daemon.loop import Daemon
     from fallow.engine.doctor.fix import own_the_folder
 
@@ -128,13 +131,20 @@ def _be_up(
     asked = SignalPipe()
     world.reopen_driver_when_lost()
     publisher = Publisher()
-    daemon = Daemon(world, load, publisher, voice.note, file=file, dry_run=args.dry_run)
+    places = searched(world.environ)
+    daemon = Daemon(world, load, publisher, voice.note, file=me.config, places=places, dry_run=args.dry_run)
     try:
         serving = _serve(daemon, publisher, world, voice, socket)
         try:
-            if serving is not None:
-                daemon.when_reloaded = lambda changed: serving.renew_page(changed=changed)
-            what = "without a config: it only watches" if file is None else f"with {file}"
+
+            def reloaded(page_changed: bool) -> None:
+                if serving is not None:
+                    serving.renew_page(changed=page_changed)
+                for each in locks:
+                    each.write(replace(me, config=daemon.file))
+
+            daemon.when_reloaded = reloaded
+            what = "without a config: it only watches" if me.config is None else f"with {me.config}"
             dry_run = ", dry run: nothing is done" if args.dry_run else ""
             simulated = "" if world.simulated is None else f", on simulated GPUs ({world.simulated})"
             voice.note(f"up, {what}{simulated}{dry_run}")
@@ -191,7 +201,7 @@ def _serve(
     return ServerThread(socket, sources, page, voice.note)
 
 
-def _loader(file: str | None, args: argparse.Namespace, world: World, voice: Stderr) -> "Callable[[], Config]":
+def _loader(args: argparse.Namespace, world: World, voice: Stderr) -> "Callable[[str | None], Config]":
     """Return a function that loads the config, with the options of the command line applied."""
     from fallow.engine.config.feasible import Feasible
     from fallow.engine.config.listen_address import address
@@ -201,11 +211,11 @@ def _loader(file: str | None, args: argparse.Namespace, world: World, voice: Std
     listen: str | None = args.listen
     feasible = Feasible(world, voice.note, dry_run=args.dry_run)
 
-    def wait_for(mistake: "Mistake") -> None:
-        voice.note(f"{mistake.in_file(str(file))}; it is waited for")
+    def wait_for(file: str, mistake: "Mistake") -> None:
+        voice.note(f"{mistake.in_file(file)}; it is waited for")
 
-    def load() -> "Config":
-        found = Config() if file is None else load_file(file, feasible, wait_for)
+    def load(file: str | None) -> "Config":
+        found = Config() if file is None else load_file(file, feasible, partial(wait_for, file))
         if listen is None:
             return found
         page = found.page.model_copy(update={"listen": address(listen)})
