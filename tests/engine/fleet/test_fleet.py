@@ -1,5 +1,7 @@
 """One daemon shows the others: three real `fallow up` on loopback, each with simulated GPUs of its own."""
 
+import csv
+import io
 import json
 import os
 import pathlib
@@ -182,6 +184,39 @@ def test_the_hours_of_all_hosts_are_added_up(machines: list[Machine], tmp_path: 
     for by in ("gpu", "job", "day"):
         done = shows.fallow("report", "--fleet", "--by", by)
         assert (done.returncode, by in done.stdout.splitlines()[1]) == (0, True), done.stderr
+
+
+def test_the_hours_of_a_fleet_are_a_csv_with_the_columns_of_one_host(
+    machines: list[Machine], tmp_path: pathlib.Path
+) -> None:
+    (shut,) = free_ports(1)
+    machines.append(Machine(tmp_path / "shows", "2xT4", "[fleet]\n" + member("shut", shut, tmp_path / "shows/token")))
+    (shows,) = machines
+    shows.up()
+    until(lambda: shows.ask("/fleet/report?by=gpu")["lines"], lambda found: len(found) == 2, pause_s=PROGRAM_S)
+
+    def rows(*words: str) -> list[dict[str, str]]:
+        done = shows.fallow("report", *words, "--format", "csv")
+        assert done.returncode == 0, done.stderr
+        assert ("without shut: " in done.stderr) is ("--fleet" in words), done.stderr
+        return list(csv.DictReader(io.StringIO(done.stdout)))
+
+    for by in ("gpu", "user", "job", "day"):
+        alone, together = rows("--by", by), rows("--fleet", "--by", by)
+        assert list(together[0]) == list(alone[0]), "so that rows of both can be put together"
+        assert together[0]["host"] == os.uname().nodename
+    gpus = rows("--fleet", "--by", "gpu")
+    assert [row["gpu"] for row in gpus] == ["0", "1"]
+    assert all(float(row["observed_s"]) >= float(row["free_s"]) > 0 for row in gpus)
+    (host,) = rows("--fleet")
+    assert list(host)[:2] == ["host", "observed_s"]
+    assert list(host)[-3:] == ["currency", "since", "until"]
+    assert datetime.fromisoformat(host["since"]) < datetime.fromisoformat(host["until"])
+    for form in ("csv", "json", "table"):
+        file = tmp_path / f"report.{form}"
+        done = shows.fallow("report", "--fleet", "--format", form, "-o", str(file))
+        assert (done.returncode, done.stdout) == (0, ""), done.stderr
+        assert os.uname().nodename in file.read_text()
 
 
 def test_a_daemon_without_a_fleet_says_how_to_name_one(machines: list[Machine], tmp_path: pathlib.Path) -> None:

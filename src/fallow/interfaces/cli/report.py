@@ -40,6 +40,7 @@ EXAMPLES = """\
   fallow report --since 30d --by hour --format csv    what is idle when
   fallow report --mail --dry-run            what would be mailed, and to whom
   fallow report --fleet --by user           over all hosts under [fleet]
+  fallow report --fleet --by gpu --format csv -o all.csv
   fallow report --price H100=2.50/h --price T4=0.40/h --format html -o week.html"""
 
 _HOUR = "hour"
