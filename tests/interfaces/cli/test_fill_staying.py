@@ -28,6 +28,22 @@ while True:
     signal.pause()
 """
 
+# Talks to its keeper without pause, and writes down whether it was listened to: its line is full, and stays so.
+TALKER = """
+import os, select, sys
+number = int(os.environ["FALLOW_YIELD_LINE"].split(":")[0])
+os.set_blocking(number, False)
+try:
+    while True:
+        os.write(number, b".")
+except BlockingIOError:
+    pass
+poll = select.poll()
+poll.register(number, select.POLLOUT)
+open(sys.argv[1], "w").write("heard\\n" if poll.poll(1000) else "not heard\\n")
+select.select([], [], [])
+"""
+
 
 @pytest.fixture
 def newcomer(simulated: Fallow) -> Iterator[Callable[[], None]]:
@@ -84,6 +100,18 @@ def test_burn_stays_and_the_card_counts_as_given_back_when_its_memory_is_free(
     [(number, unit)] = re.findall(r"given back after ([\d.]+) ?(ms|s)\b", line)
     freed_s = float(number) / (1000 if unit == "ms" else 1)
     assert gone_s - freed_s > 0.5, "it ended at once"
+
+
+def test_a_filler_that_talks_without_pause_is_not_listened_to_before_it_is_asked(
+    simulated: Fallow, newcomer: Callable[[], None], tmp_path: pathlib.Path
+) -> None:
+    """It is the last to get CPU time, and had keeper and daemon, which are not, use a core each."""
+    told = tmp_path / "told"
+    words = ("--", sys.executable, "-c", TALKER, str(told))
+    fill = Fill(simulated.start("fill", "--gpus", "0", "--idle-for", "0", *words))
+    assert wait_for_lines(told, 1) == ["not heard"]
+    newcomer()
+    fill.until("given back after")
 
 
 def test_only_the_line_that_the_keeper_gave_is_used() -> None:

@@ -57,6 +57,8 @@ class Keeper:
         self._suspension: Suspension | None = None
         self._next_order: tuple[_Work, float, str] | None = None
         self._suspended = False
+        self._heard = False
+        self._poller = poll()
         self._wake_read, self._wake_write = _wake_on_signals()
         orphans = Orphans(self._table, ())
         me = os.getpid()
@@ -82,10 +84,9 @@ class Keeper:
             why_not = self._checkpoint.why_not()
             if why_not is not None:
                 self._send(now="noted", why=f"{why_not}; so it will be killed and not suspended")
-        poller = poll()
+        poller = self._poller
         poller.register(_SOCKET_FD, POLLIN)
         poller.register(self._wake_read, POLLIN)
-        poller.register(self._yield_channel.fd, POLLIN)
         while True:
             self._tree.reap()
             if self._tree.ended is not None and not self._tree.living():
@@ -96,16 +97,15 @@ class Keeper:
                 self._kill()
             if _SOCKET_FD in ready and not self._perform_order():
                 poller.unregister(_SOCKET_FD)
-            if self._yield_channel.fd in ready and not self._read_filler():
+            if self._yield_channel.fd in ready:
                 poller.unregister(self._yield_channel.fd)
+                self._read_filler()
             self._check_suspension()
 
-    def _read_filler(self) -> bool:
-        """Report that the filler's memory is free; return False if the filler has closed the channel."""
-        freed = self._yield_channel.read()
-        if freed:
+    def _read_filler(self) -> None:
+        """Report that the filler's memory is free, if it says so."""
+        if self._yield_channel.read():
             self._send(now="freed")
-        return freed is not None
 
     def _perform_order(self) -> bool:
         """Perform one order; return False if fallow is gone."""
@@ -121,6 +121,7 @@ class Keeper:
         match order["do"]:
             case "ask":
                 self._yield_channel.let_stay(order["stay_s"])
+                self._hear_filler()
                 self._ask()
             case "kill":
                 self._kill()
@@ -131,6 +132,12 @@ class Keeper:
             case other:
                 raise FallowError(f"no such order to a keeper: {other!r}")
         return True
+
+    def _hear_filler(self) -> None:
+        """Listen to the filler, from the first time it is asked and for one word: it may talk without pause."""
+        if not self._heard:
+            self._heard = True
+            self._poller.register(self._yield_channel.fd, POLLIN)
 
     def _ask(self) -> None:
         """Send SIGTERM to the filler's own process group, then to its other processes, which take time to find."""
