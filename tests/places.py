@@ -9,6 +9,8 @@ REPOSITORY = pathlib.Path(__file__).resolve().parent.parent
 QUICK = str(REPOSITORY / "tests" / "quick")
 """The PYTHONPATH of a program that starts faster without what nobody here needs."""
 BIN = pathlib.Path(sys.executable).parent
+PYTHON = pathlib.Path(sys.executable).name
+"""What fallow calls the jobs that the tests start: python or python3, as the tests themselves were started."""
 LIMIT_S = 240  # for a machine on which much else runs
 ME = pwd.getpwuid(os.geteuid()).pw_name
 """Who runs the tests: what a config starts must say whom it runs as, if that is root."""

@@ -13,6 +13,7 @@ import pytest
 
 from tests.conftest import LIMIT_S, Fallow, refuse_to_skip
 from tests.interfaces.cli.filled import Fill
+from tests.places import PYTHON
 from tests.real_owners import Jupyter, Podman, eventually
 
 RULE = """
@@ -69,8 +70,8 @@ def test_an_idle_notebook_is_ended_by_its_server_for_good_and_one_in_a_protected
     kept, kept_pid = jupyter.open("proj/thesis.ipynb")
     idle, idle_pid = jupyter.open("train.ipynb")
     running = up(f"[protect]\nnotebooks = ['{jupyter.notebooks}/proj']")
-    assert "will be stopped" in running.until(f"job {idle_pid} (python), notebook will be stopped")
-    gone = running.until(f"job {idle_pid} (python), notebook was stopped")
+    assert "will be stopped" in running.until(f"job {idle_pid} ({PYTHON}), notebook will be stopped")
+    gone = running.until(f"job {idle_pid} ({PYTHON}), notebook was stopped")
     assert "its Jupyter server shut the kernel down" in gone
     eventually(lambda: jupyter.kernels() == [kept], "the end of the kernel")
     assert jupyter.pid_of(idle) is None

@@ -18,6 +18,7 @@ from jupyter_client.blocking.client import BlockingKernelClient
 
 from tests.conftest import LIMIT_S, Fallow
 from tests.interfaces.cli.filled import Fill
+from tests.places import PYTHON
 from tests.real_owners import Jupyter, eventually
 
 RULE = """
@@ -93,11 +94,11 @@ def test_a_notebook_that_computes_on_the_cpu_is_left_alone_and_an_idle_one_is_en
     idle, idle_pid = jupyter.open("idle.ipynb")
     run_cell(jupyter, works, ON_THE_CPU)
     running = up("jupyter:1s")
-    gone = running.until(f"job {idle_pid} (python), notebook was stopped")
+    gone = running.until(f"job {idle_pid} ({PYTHON}), notebook was stopped")
     assert "its Jupyter server shut the kernel down" in gone
     eventually(lambda: jupyter.kernels() == [works], "the end of the kernel")
     assert jupyter.pid_of(works) == works_pid
-    assert running.told(f"job {works_pid} (python), notebook will be stopped") == []
+    assert running.told(f"job {works_pid} ({PYTHON}), notebook will be stopped") == []
     assert jupyter.pid_of(idle) is None
 
 
@@ -107,9 +108,9 @@ def test_a_notebook_that_was_active_a_moment_ago_is_left_alone_and_a_job_that_is
     kernel, pid = jupyter.open("typed.ipynb")
     plain = hold(1)
     running = up("jupyter:1h")
-    running.until(f"job {plain} (python) was stopped")
+    running.until(f"job {plain} ({PYTHON}) was stopped")
     assert jupyter.pid_of(kernel) == pid
-    assert running.told(f"job {pid} (python), notebook will be stopped") == []
+    assert running.told(f"job {pid} ({PYTHON}), notebook will be stopped") == []
 
 
 def test_a_kernel_that_no_server_started_cannot_be_told_and_is_left_alone_and_that_is_said(
@@ -118,12 +119,12 @@ def test_a_kernel_that_no_server_started_cannot_be_told_and_is_left_alone_and_th
     name = "kernel-14489c42-a288-4893-b758-511312669828.json"
     kernel, plain = hold(0, "import signal; signal.pause()", "-f", str(tmp_path / name)), hold(1)
     running = up("jupyter")
-    running.until(f"job {plain} (python) was stopped")
+    running.until(f"job {plain} ({PYTHON}) was stopped")
     said = running.told("is not counted as idle")
     assert len(said) == 1, "once"
-    assert f"job {kernel} (python)" in said[0]
+    assert f"job {kernel} ({PYTHON})" in said[0]
     assert "jupyter cannot be told: no Jupyter server started its kernel" in said[0]
-    assert running.told(f"job {kernel} (python) will be stopped") == []
+    assert running.told(f"job {kernel} ({PYTHON}) will be stopped") == []
 
 
 @pytest.mark.in_full
@@ -132,11 +133,11 @@ def test_a_job_that_uses_the_cpu_is_left_alone_until_it_no_longer_does(
 ) -> None:
     works, idle = hold(0, ON_THE_CPU), hold(1)
     running = up("cpu:10")
-    running.until(f"job {idle} (python) was stopped")
-    assert running.told(f"job {works} (python) will be stopped") == []
+    running.until(f"job {idle} ({PYTHON}) was stopped")
+    assert running.told(f"job {works} ({PYTHON}) will be stopped") == []
     children = pathlib.Path(f"/proc/{works}/task/{works}/children").read_text().split()
     os.kill(int(children[0]), signal.SIGSTOP)
-    running.until(f"job {works} (python) was stopped")
+    running.until(f"job {works} ({PYTHON}) was stopped")
 
 
 class Sometimes(BaseHTTPRequestHandler):
@@ -165,7 +166,7 @@ def test_a_server_keeps_a_job_while_it_is_busy_and_while_it_fails_and_why_and_st
         try:
             condition = f"http:http://127.0.0.1:{server.server_port}/busy"
             running = up(condition)
-            running.until(f"job {job} (python) is not counted as idle: {condition} cannot be told")
+            running.until(f"job {job} ({PYTHON}) is not counted as idle: {condition} cannot be told")
             eventually(lambda: f"paused: {condition} cannot be told" in simulated("why", "0").stdout, "why")
             told = json.loads(simulated("status", "--json", "0").stdout)["gpus"][0]
             assert (
@@ -177,7 +178,7 @@ def test_a_server_keeps_a_job_while_it_is_busy_and_while_it_fails_and_why_and_st
             Told.status = 200
             eventually(lambda: "not idle now" in simulated("why", "0").stdout, "that it is in use")
             Told.status = 404
-            running.until(f"job {job} (python) was stopped")
+            running.until(f"job {job} ({PYTHON}) was stopped")
             assert len(running.told("is not counted as idle")) == 1, "it is said once"
         finally:
             server.shutdown()

@@ -36,6 +36,12 @@ def start_up(
     return Fill(fallow.start("up", "--config", str(file), *options))
 
 
+def keep(fallow: Fallow, subject: str) -> None:
+    """Protect a GPU or a job, so that the rule does not come before the test's next step on a slow machine."""
+    done = fallow("protect", subject, "--for", "1h")
+    assert done.returncode == 0, done.stderr
+
+
 def parked(fallow: Fallow) -> list[Mapping[str, Any]]:
     """What `fallow status --json` says is parked."""
     found: list[Mapping[str, Any]] = json.loads(fallow("status", "--json").stdout)["parked"]

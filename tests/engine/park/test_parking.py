@@ -16,6 +16,7 @@ from tests.engine.park.parked_jobs import (
     CHECKPOINTED,
     MIB,
     RUNNING,
+    keep,
     on_the_card,
     parked,
     start_up,
@@ -23,6 +24,7 @@ from tests.engine.park.parked_jobs import (
     tensors,
 )
 from tests.interfaces.cli.filled import Fill, wait_for_end
+from tests.places import PYTHON
 from tests.standin import World
 from tests.waiting import PROGRAM_S, until
 
@@ -58,6 +60,7 @@ def test_a_parked_job_leaves_the_whole_card_to_a_newcomer_and_goes_on_when_it_is
         fallow("status", "-l", "0").stdout.split()
     )
     assert "parked" in fallow("why", "0").stdout
+    keep(fallow, "0")  # the newcomer does nothing either
     size = world[0].memory_total - world[0].memory_reserved - 20 * MIB  # less than is left beside the parked job
     run = fallow.start("run", "--gpus", "0", "--", sys.executable, "-c", NEWCOMER.replace("SIZE", str(size)))
     assert run.stdout is not None
@@ -66,7 +69,6 @@ def test_a_parked_job_leaves_the_whole_card_to_a_newcomer_and_goes_on_when_it_is
     assert refused.returncode == 75
     assert "GPU 0 is claimed by" in refused.stderr
     run.communicate("\n")
-    assert fallow("protect", "0", "--for", "1h").returncode == 0, "so that it is not parked again at once"
     woken = fallow("wake", f"pid:{jobs[1].pid}")
     assert woken.returncode == 0, woken.stderr
     assert "was woken" in woken.stdout
@@ -82,10 +84,11 @@ def test_who_holds_the_memory_is_named_to_whom_wants_to_wake_a_job(
 ) -> None:
     up = start_up(fallow, tmp_path)
     until_parked(up, world, jobs)
+    keep(fallow, "0")
     newcomer = on_the_card(world, library, world[0].memory_total - world[0].memory_reserved - 20 * MIB)
     try:
         refused = until(lambda: fallow("wake", "mine"), lambda seen: seen.returncode == 75, pause_s=PROGRAM_S)
-        assert f"there is root's python (pid {newcomer.pid}" in refused.stderr
+        assert f"there is root's {PYTHON} (pid {newcomer.pid}" in refused.stderr
         assert states(world, jobs) == [CHECKPOINTED] * 2
     finally:
         newcomer.kill()
@@ -159,7 +162,7 @@ def test_a_dry_run_says_what_it_would_park_and_touches_nothing(
 def test_a_protection_keeps_a_job_from_being_parked(
     world: World, jobs: list[CudaProcess], fallow: Fallow, tmp_path: pathlib.Path
 ) -> None:
-    assert fallow("protect", f"pid:{jobs[0].pid}", "--for", "1h").returncode == 0
+    keep(fallow, f"pid:{jobs[0].pid}")
     start_up(fallow, tmp_path)
     until(lambda: fallow("why", "0").stdout, lambda story: "left alone" in story, pause_s=PROGRAM_S)
     assert world.calls("cuCheckpointProcessLock") == 0
@@ -180,6 +183,7 @@ def test_a_daemon_that_ends_leaves_jobs_parked_and_the_next_one_knows_them(
     again.until("up, with")
     (job,) = until(lambda: parked(fallow), pause_s=PROGRAM_S)
     assert len(job["pids"]) == 2
+    keep(fallow, "0")
     assert fallow("wake", "user:root").returncode == 0
     assert [tensors(each) for each in jobs] == ["tensors"] * 2
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from tests.conftest import Fallow
-from tests.engine.park.parked_jobs import parked, start_up
+from tests.engine.park.parked_jobs import keep, parked, start_up
 from tests.interfaces.cli.filled import wait_for_end
 from tests.places import LIMIT_S
 from tests.waiting import PROGRAM_S, until
@@ -85,6 +85,7 @@ def test_a_vllm_is_put_to_sleep_and_not_judged_again_and_is_woken(
     assert (job["way"], job["where"], job["wake"]) == ("vllm", "vLLM sleeps", f"fallow wake pid:{server.process.pid}")
     assert "vLLM sleeps" in simulated("status", "-l", "1").stdout
     simulated("run", "--gpus", "0", "--", "sleep", "4")  # twice as long as the rule lets a job be idle
+    keep(simulated, "1")
     woken = simulated("wake", "1")
     assert woken.returncode == 0, woken.stderr
     assert server.ask("GET", "/is_sleeping") == {"is_sleeping": False}
@@ -101,7 +102,7 @@ def test_an_ollama_is_asked_to_unload_its_models_and_wakes_at_the_next_request(
     assert server.ask("GET", "/api/ps") == {"models": []}
     (job,) = until(lambda: parked(simulated), pause_s=PROGRAM_S)
     assert (job["way"], job["wake"]) == ("ollama", "the next request wakes it")
-    assert simulated("protect", "1", "--for", "1h").returncode == 0
+    keep(simulated, "1")
     server.ask("POST", "/api/generate", {"model": "llama3:8b", "prompt": "hello"})
     up.until("is not parked any more: it is awake")
     assert server.process.poll() is None

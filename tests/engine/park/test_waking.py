@@ -15,7 +15,7 @@ from jupyter_client.blocking.client import BlockingKernelClient
 
 from tests.conftest import Fallow
 from tests.cuda_process import CudaProcess
-from tests.engine.park.parked_jobs import CHECKPOINTED, MIB, RUNNING, parked, start_up, tensors
+from tests.engine.park.parked_jobs import CHECKPOINTED, MIB, RUNNING, keep, parked, start_up, tensors
 from tests.interfaces.cli.filled import Fill
 from tests.places import LIMIT_S, REPOSITORY
 from tests.real_owners import Jupyter
@@ -126,6 +126,7 @@ def test_a_filler_leaves_for_a_job_that_is_woken(
     )
     fill.until("filling it")
     until(lambda: world.cuda_memory(0), lambda held: size in held.values())
+    keep(fallow, f"pid:{jobs[0].pid}")
     woken = fallow("wake", "0")
     assert woken.returncode == 0, woken.stderr
     assert [tensors(each) for each in jobs] == ["tensors"] * 2
