@@ -2,8 +2,11 @@
 
 import math
 import pathlib
+import sqlite3
+from contextlib import closing
 
 from fallow.core.activity import Activity
+from fallow.engine.history import journal_file
 from fallow.engine.history.journal import Journal
 from fallow.engine.history.sqlite_file import clock_time
 from fallow.engine.history.writer import HistoryWriter
@@ -97,3 +100,20 @@ def test_rows_that_a_journal_could_not_write_until_its_end_are_counted_with_the_
     journal.action("job", "ask", said("3"), ["gpu:1"])
     journal.close()
     assert told[-1].startswith(f"2 rows of the journal since {clock_time(102)} could not be written: ")
+
+
+def test_rows_that_wait_are_written_as_soon_as_they_can_be_though_no_other_row_comes(tmp_path: pathlib.Path) -> None:
+    told: list[str] = []
+    journal = Journal(str(tmp_path), lambda: 1.0, told.append)
+    journal.action("job", "ask", said("1"), ["gpu:1"])
+    with closing(sqlite3.connect(tmp_path / "journal.db", isolation_level=None)) as other:
+        other.execute("BEGIN EXCLUSIVE")
+        journal.action("job", "ask", said("2"), ["gpu:1"])
+        for _ in range(8):
+            journal.turn()
+        assert len(told) == 1
+    for _ in range(8):
+        journal.turn()
+    assert [event.because for event in journal_file.read(str(tmp_path), "gpu:1", 9)] == ["2", "1"]
+    assert told[1:] == ["the journal is written again"]
+    journal.close()

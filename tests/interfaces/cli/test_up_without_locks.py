@@ -1,8 +1,10 @@
-"""Where the disk of journal and history knows no locks, as a network disk without its service, the daemon works."""
+"""The daemon works where its files cannot be locked: on a network disk without locks, and while another has them."""
 
 import pathlib
 import signal
+import sqlite3
 import sys
+from contextlib import closing
 
 import pytest
 
@@ -29,7 +31,6 @@ def test_the_daemon_fills_a_gpu_where_nothing_can_be_locked_and_says_what_is_not
 ) -> None:
     facts, config = tmp_path / "facts", tmp_path / "fallow.toml"
     config.write_text(CONFIG.format(me=ME, facts=facts))
-    config.chmod(0o600)
     without = [sys.executable, "-m", "tests.without_locks", error, str(tmp_path / "state")]
     words = [*without, "fallow", "up", "--config", str(config)]
     running = Fill(simulated.start_other(*words, PYTHONPATH=str(REPOSITORY)))
@@ -46,3 +47,23 @@ def test_the_daemon_fills_a_gpu_where_nothing_can_be_locked_and_says_what_is_not
     again = simulated("up", "--for", "0.1s")
     assert again.returncode == 0
     assert "without a lock" not in again.stderr, "as soon as the disk knows locks, there is one"
+
+
+def test_rows_of_the_journal_that_waited_for_another_process_are_written_though_no_other_row_comes(
+    simulated: Fallow, tmp_path: pathlib.Path
+) -> None:
+    facts, config = tmp_path / "facts", tmp_path / "fallow.toml"
+    config.touch()
+    running = Fill(simulated.start("up", "--config", str(config)))
+    running.until("up, with ")
+    with closing(sqlite3.connect(simulated.state / "journal.db", isolation_level=None)) as other:
+        other.execute("BEGIN EXCLUSIVE")
+        config.write_text(CONFIG.format(me=ME, facts=facts))
+        running.process.send_signal(signal.SIGHUP)
+        running.until("cannot be written now: database is locked")
+        assert wait_for_lines(facts, 1) == ["here"], "it does its work"
+        assert simulated("reload").returncode == 0, "which the loop answers when it has written all of this"
+    running.until("the journal is written again")
+    running.process.kill()
+    running.process.wait(LIMIT_S)
+    assert "fill" in simulated("why", "0").stdout

@@ -306,6 +306,7 @@ class Daemon:
         self._notifier.turn()
         self._people.turn()
         self._weekly_report.turn()
+        self.journal.turn()
         status = self._watcher.status(snapshot, self._fill_loop.reservations)
         status = replace(status, parked=self.parking.jobs)
         shown = seen_by(status, EVERYTHING if self.config.machine.commands_shown else ANYBODY)

@@ -32,6 +32,7 @@ _MOST_ROWS = 20_000
 _MOST_WAITING = 500
 _PATIENCE_S = 2.0  # for another process that writes; after one failure the next rows wait less
 _LESS_PATIENCE_S = 0.05
+_TURNS = 4  # ticks from one try to the next: each may wait for another process that writes
 _TRIES = 3  # as it is; with its tables made again; in a new file
 
 
@@ -66,6 +67,7 @@ class Journal:
         )
         self._waiting: deque[Row] = deque(maxlen=_MOST_WAITING)
         self._lost = 0
+        self._turns = 0
         self._since_s: float | None = None
         """Since when rows wait, while they do."""
         self._told = ""
@@ -109,6 +111,13 @@ class Journal:
     def remember_rest_power(self, uuid: str, watts: float) -> None:
         """Store what a GPU draws at rest."""
         self._try_to(lambda: journal_file.remember_rest_power(self._file.database(), uuid, watts))
+
+    def turn(self) -> None:
+        """Try again to write what waits; called at each tick, because the next row may be hours away."""
+        with self._lock:
+            self._turns += 1
+            if self._waiting and self._turns % _TURNS == 0:
+                self._try_to(self._write_waiting)
 
     def close(self) -> None:
         """Write what waits, if possible; report what is lost."""
