@@ -157,6 +157,22 @@ def test_who_has_many_jobs_makes_the_journal_forget_nobody_elses(tmp_path: pathl
     journal.close()
 
 
+def test_a_namespace_with_many_jobs_makes_the_journal_forget_none_of_another(tmp_path: pathlib.Path) -> None:
+    """Jobs of Kubernetes have no user: all of them shared one place, with the fillers and guards of the machine."""
+    journal = Journal(str(tmp_path), lambda: 1.0, print, most_rows=40)
+    subjects = ["Deployment/vision/serve", "fill on GPU 3", "bob's job 7 (Deployment/eve/x)"]
+    for subject in subjects:
+        journal.outcome(subject, "stopped", "nobody of it is left", ["gpu:1"])
+    for number in range(100):
+        for kind in ("Deployment", "Pod"):
+            journal.action(f"{kind}/eve/serve-{number}", "ask", said(str(number)), ["gpu:1"])
+    left = journal.last("gpu:1", most=5000)
+    assert [event.subject for event in reversed(left)][:3] == subjects
+    assert 39 <= len(left) <= 42
+    assert [event.because for event in left[:4]] == ["99", "99", "98", "98"], "the newest stay"
+    journal.close()
+
+
 def test_users_who_are_more_than_the_rows_leave_the_newest_row_of_some(tmp_path: pathlib.Path) -> None:
     journal = Journal(str(tmp_path), lambda: 1.0, print, most_rows=40)
     for number in range(90):

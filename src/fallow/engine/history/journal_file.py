@@ -32,8 +32,14 @@ CREATE TABLE IF NOT EXISTS rest_power (uuid TEXT PRIMARY KEY, watts REAL NOT NUL
 """
 _COLUMNS = "id, at, kind, subject, finding, because, evidence"
 _NAME = "substr(subject, 1, max(0, instr(subject, '''s ') - 1))"
-_WHOSE = f"CASE WHEN {_NAME} GLOB '[0-9]*' THEN '0' ELSE {_NAME} END"
-"""Whose job a row is about. Users without an account, whose names are numbers, are one: somebody may have many."""
+_OF_KUBERNETES = "subject GLOB '[A-Z]*/*/*' AND instr(subject, ' ') = 0"
+_BEHIND_KIND = "substr(subject, instr(subject, '/') + 1)"
+_NAMESPACE = f"'/' || substr({_BEHIND_KIND}, 1, instr({_BEHIND_KIND}, '/') - 1)"
+_WHOSE = f"CASE WHEN {_OF_KUBERNETES} THEN {_NAMESPACE} WHEN {_NAME} GLOB '[0-9]*' THEN '0' ELSE {_NAME} END"
+"""Whose job a row is about: a user's, or a namespace's for `Deployment/NAMESPACE/NAME`.
+
+Users without an account, whose names are numbers, are one: somebody may have many.
+"""
 _LAST_S = 253_402_214_400  # a day before the year 10000, where calendars end
 _CACHE_KIB = 256
 _TRIMMED_AT_ONCE = 2000
