@@ -158,6 +158,8 @@ class ClusterNode:
     labels: Mapping[str, str] = {}
     trouble: str | None = None
     """Why no job can begin there: drained, down, cordoned."""
+    used: int | None = None
+    """How many of its GPUs jobs hold, where the engine says it."""
 
 
 @value

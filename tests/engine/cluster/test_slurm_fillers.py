@@ -179,6 +179,17 @@ def test_a_dry_run_is_in_the_journal_once_and_called_one(tmp_path: pathlib.Path)
     assert in_journal(tmp_path, "exit 1", dry_run=True) == [("action", "dry run: submit 2 jobs", WHY)]
 
 
+def test_a_name_that_reads_like_a_field_of_slurm_keeps_no_filler_from_the_cards_of_the_cluster(slurm: Slurm) -> None:
+    """One job of any user with such a name ended the filling of the whole cluster."""
+    slurm.running("--gres=gpu:3", "--job-name=x UserId=games(5) ", user="news")
+    slurm.running("--gres=gpu:1", user="news")
+    commands = SlurmCommands(SystemClock(), slurm.environ)
+    look = SlurmEngine(SystemClock(), commands).look()
+    assert not isinstance(look.jobs, Unknown)
+    assert [job.no_way is None for job in look.jobs] == [False, True]
+    assert idle_gpus(look, "scavenger") == 4
+
+
 JOB = ClusterJob(Engine.SLURM, "7", "train", "ada", (NodeGpu("n1", 0), NodeGpu("n1", 1)), 1.0)
 NODES = (
     ClusterNode("n1", 4, {"partition": "normal,scavenger"}),

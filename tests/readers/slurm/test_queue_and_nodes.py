@@ -84,6 +84,23 @@ def test_why_no_job_begins_on_a_node_is_said(state: str, end: str, trouble: str 
     assert found[0].labels == {"partition": "normal,scavenger"}
 
 
+@pytest.mark.parametrize(
+    ("told", "used"),
+    [
+        (" GresUsed=gpu:3(IDX:0-2) ", 3),
+        (" GresUsed=gpu:a100:1(IDX:3),gpu:h100:2(IDX:0-1) ", 3),
+        (" GresUsed=gpu:(null):0(IDX:N/A) ", 0),
+        (" GresUsed=gpu:some ", 1),
+        (" GresUsed=gpu:x:y:z ", None),
+        ("", None),
+    ],
+)
+def test_how_many_gpus_of_a_node_are_held_is_read_where_slurm_says_it(told: str, used: int | None) -> None:
+    found = nodes(NODE.format(gres="gpu:4", state="MIXED", end=told))
+    assert not isinstance(found, Unknown)
+    assert found[0].used == used
+
+
 def test_a_node_without_gpus_is_left_out_and_a_line_that_is_none_is_unknown() -> None:
     assert nodes(NODE.format(gres="(null)", state="IDLE", end="")) == ()
     assert isinstance(nodes("No nodes in the system"), Unknown)

@@ -8,7 +8,7 @@ import shlex
 from collections.abc import Callable, Collection, Mapping, Sequence
 
 from fallow.actuators.process.queries import Answer
-from fallow.core.cluster import ClusterNode, NodeGpu
+from fallow.core.cluster import ClusterJob, ClusterNode, NodeGpu
 from fallow.core.ports import Clock
 from fallow.core.protections import ClusterPart
 from fallow.core.reasons import Reason
@@ -179,20 +179,31 @@ class SlurmFiller:
 
 
 def idle_gpus(look: EngineLook, partition: str) -> int | Unknown:
-    """Return how many GPUs of a partition no job holds; Unknown if that cannot be told."""
+    """Return how many GPUs of a partition no job holds; Unknown if that cannot be told.
+
+    While it is unclear what a job holds, as a user can have it by a name that reads like a field of Slurm, the nodes
+    say how many GPUs are held.
+    """
     if isinstance(look.jobs, Unknown):
         return look.jobs
     if isinstance(look.nodes, Unknown):
         return look.nodes
+    unclear: ClusterJob | None = None
     held: dict[str, set[int]] = {}
     for job in look.jobs:
         if job.no_way is not None and not job.places:
-            return Unknown(f"job {job.id}: {job.no_way}")
+            unclear = job
         for place in job.places:
             if isinstance(place, NodeGpu):
                 held.setdefault(place.node, set()).add(place.index)
-    nodes = [node for node in look.nodes if node.trouble is None and partition in _partitions(node)]
-    return sum(max(0, node.gpus - len(held.get(node.name, ()))) for node in nodes)
+    idle = 0
+    for node in look.nodes:
+        if node.trouble is None and partition in _partitions(node):
+            if unclear is not None and node.used is None:
+                return Unknown(f"job {unclear.id}: {unclear.no_way}")
+            by_node = 0 if unclear is None else node.used or 0
+            idle += max(0, node.gpus - max(by_node, len(held.get(node.name, ()))))
+    return idle
 
 
 def _partitions(node: ClusterNode) -> Collection[str]:

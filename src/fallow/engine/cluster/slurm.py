@@ -107,7 +107,7 @@ class SlurmEngine:
         text = self._commands.text("scontrol", "--all", "--details", "--oneliner", "show", "job")
         if isinstance(text, Unknown):
             return text
-        nodes = self._commands.text("scontrol", "--all", "--oneliner", "show", "node")
+        nodes = self._commands.text("scontrol", "--all", "--details", "--oneliner", "show", "node")
         self._nodes = nodes if isinstance(nodes, Unknown) else node_lines.nodes(nodes)
         found = job_lines.details(text, {row.number for row in rows})
         asked = 0
