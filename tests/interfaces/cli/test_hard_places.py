@@ -12,11 +12,13 @@ import subprocess
 import sys
 import textwrap
 import threading
+import time
 from collections.abc import Callable
 
 import pytest
 
 import fallow as library
+from fallow.actuators.files import ofd_locks
 from tests.conftest import Fallow
 from tests.places import LIMIT_S
 from tests.standin import MigInstance, Process, World
@@ -35,6 +37,16 @@ def test_a_launch_that_no_card_could_ever_serve_does_not_stand_in_line(simulated
     done = simulated("run", "--min-free", "100GiB", "--wait", "--", "true")
     assert done.returncode == 2
     assert "no GPU with 100 GiB of memory" in done.stderr
+
+
+def test_locks_in_the_line_that_no_launch_has_placed_are_nobody_who_waits(simulated: Fallow) -> None:
+    """Any user can lock any byte: 128 launches that are none waited for each GPU, in status and in the metrics."""
+    assert simulated("run", "--gpus", "0", "--", "true").returncode == 0  # its file is there from then on
+    (path,) = pathlib.Path(simulated.environ["FALLOW_CLAIM_DIR"]).glob("GPU-*0")
+    with path.open("r+b") as theirs:
+        for place in range(300):
+            ofd_locks.take(theirs.fileno(), time.monotonic_ns() - 10**6 - 2 * place)
+        assert json.loads(simulated("status", "--json", "0").stdout)["gpus"][0]["waiting"] == 0
 
 
 def test_a_launch_that_needs_a_lost_card_does_not_shut_the_others_out(world: World, fallow: Fallow) -> None:

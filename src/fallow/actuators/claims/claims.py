@@ -95,10 +95,6 @@ class ClaimFile:
             if found.start == found.last:
                 yield found
 
-    def count_in_line(self, now_s: float, ticket: int = CLAIM_BYTE) -> int:
-        """Return how many launches wait that came before this ticket."""
-        return sum(1 for _ in self.places(now_s, ticket))
-
     def reserved(self, now_s: float) -> bool:
         """Return whether a pick took it in the last seconds. A time from before a reboot does not count."""
         raw = os.pread(self.fd, 8, _RESERVATION_AT)

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 
 from fallow.actuators.claims.claims import ClaimFile
 from fallow.actuators.claims.fill_marks import filler_on
+from fallow.actuators.claims.queue import Queue
 from fallow.core.activity import Activity, Finding
 from fallow.core.errors import FallowError
 from fallow.core.gpu import Gpu, Snapshot
@@ -17,7 +18,7 @@ from fallow.core.standing import Around, filler_of, standing
 from fallow.core.unknown import Unknown
 from fallow.core.value import replace, value
 from fallow.core.visibility import seen_by
-from fallow.engine.machine.claim_holders import claim_on
+from fallow.engine.machine.claim_holders import claim_on, stands
 from fallow.engine.machine.world import World
 from fallow.engine.machine.yielding_gpus import filler_pids
 from fallow.policies import stuck
@@ -136,7 +137,7 @@ def _read_claims(world: World, gpu: Gpu, read: Mapping[str, Reservations]) -> _C
     try:
         return _Claims(
             claim_on(world, file),
-            file.count_in_line(world.clock.monotonic_s()),
+            sum(1 for _ in Queue(world.folder, stands(world)).waiting(file, world.clock.monotonic_s())),
             filler_pids(world, gpu) if filler_on(file) is not None else frozenset(),
         )
     finally:
