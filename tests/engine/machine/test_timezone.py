@@ -1,0 +1,38 @@
+"""Local time as the C library has it, whatever TZ says."""
+
+import os
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+from tests.conftest import Fallow
+
+SHOWN = """
+from datetime import UTC, datetime
+from fallow.engine.machine.timezone import LocalZone
+print(datetime(2026, 7, 1, 12, tzinfo=UTC).astimezone(LocalZone()).isoformat())
+"""
+
+
+@pytest.mark.parametrize(
+    ("zone", "told"),
+    [
+        ("CET-1CEST,M3.5.0,M10.5.0/3", "2026-07-01T14:00:00+02:00"),
+        ("XXX+23:59", "2026-06-30T12:01:00-23:59"),
+        ("XXX+24", "2026-07-01T12:00:00+00:00"),
+        ("XXX-24", "2026-07-01T12:00:00+00:00"),
+        ("Nowhere/Bad", "2026-07-01T12:00:00+00:00"),
+    ],
+)
+def test_a_zone_that_is_none_is_utc(zone: str, told: str) -> None:
+    environ = {**os.environ, "TZ": zone}
+    done = subprocess.run([sys.executable, "-c", SHOWN], env=environ, capture_output=True, text=True, check=True)
+    assert done.stdout == f"{told}\n"
+
+
+def test_a_report_in_a_zone_that_is_none_is_told(simulated: Fallow, tmp_path: pathlib.Path) -> None:
+    for words in ((), ("--since", "2026-11-01"), ("--format", "html", "-o", str(tmp_path / "page"))):
+        done = simulated("report", *words, TZ="XXX+24")
+        assert (done.returncode, "internal" in done.stderr) == (0, False), done.stderr
