@@ -9,6 +9,7 @@ import select
 import signal
 import subprocess
 import sys
+import termios
 import time
 from collections.abc import Callable
 from typing import Any
@@ -331,20 +332,39 @@ def test_every_field_of_the_json_is_documented(cards: World, fallow: Fallow) -> 
     assert [name for name in (*done, *done["gpus"][0]) if f"`{name}`" not in text] == []
 
 
-def test_progress_is_one_line_and_only_on_a_terminal(cards: World, fallow: Fallow) -> None:
+def progress(fallow: Fallow, columns: int, *words: str, **variables: str) -> str:
+    """What stderr shows on a terminal so wide."""
     ours, theirs = pty.openpty()
-    words = ["burn", "--gpus", "0", "--memory", "64MiB", "--for", "1500ms"]
-    with subprocess.Popen(
-        ["fallow", *words], env=fallow.environ, stdout=subprocess.PIPE, stderr=theirs, text=True
-    ) as job:
-        os.close(theirs)
+    termios.tcsetwinsize(theirs, (24, columns))
+    line, environ = ["fallow", *words], {**fallow.environ, **variables}
+    with subprocess.Popen(line, env=environ, stdout=subprocess.PIPE, stderr=theirs, text=True) as job:
         out, _ = job.communicate(timeout=LIMIT_S)
+    os.write(theirs, b".")  # so that there is something to read
     shown = os.read(ours, 65536).decode()
+    os.close(theirs)
     os.close(ours)
+    assert "\r" not in out
+    return shown.removesuffix(".")
+
+
+def test_progress_is_one_line_and_only_on_a_terminal(cards: World, fallow: Fallow) -> None:
+    words = ["burn", "--gpus", "0", "--memory", "64MiB", "--for", "1500ms"]
+    shown = progress(fallow, 80, *words, TERM="xterm")
     assert "GPU 0: 64.0 MiB 83 of 700 W 30 °C" in shown
     assert "\n" not in shown
-    assert "\r" not in out
     assert fallow(*words).stderr == ""
+
+
+def test_progress_that_does_not_fit_a_narrow_terminal_is_cut(simulated: Fallow) -> None:
+    """A line that goes on in the next one cannot be overwritten: the terminal would fill with it."""
+    shown = progress(simulated, 40, "burn", "--for", "1s", TERM="xterm")
+    lines = shown.split("\r\x1b[K")
+    assert any("GPU 0: " in line for line in lines)
+    assert max(map(len, lines)) < 40
+
+
+def test_a_terminal_that_overwrites_nothing_shows_no_progress(simulated: Fallow) -> None:
+    assert progress(simulated, 80, "burn", "--for", "500ms", TERM="dumb") == ""
 
 
 @pytest.mark.parametrize("words", [("--memory", "0"), ("--memory", "much"), ("--load", "fast"), ("--for", "soon")])

@@ -2,7 +2,6 @@
 
 from datetime import UTC, datetime, timedelta, tzinfo
 
-
 _EPOCH = datetime.fromtimestamp(0, UTC)
 
 

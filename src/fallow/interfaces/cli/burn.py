@@ -23,7 +23,6 @@ EXAMPLES = """\
   fallow burn --load matmul --for 1h --json > burn-in.json
   fallow burn --memory 20GiB
   fallow fill -- fallow burn"""
-_CLEAR_LINE = "\r\x1b[K"
 
 
 def add_options(made: Parser) -> None:
@@ -167,14 +166,21 @@ class _Progress:
         """Show the progress of all GPUs."""
         if not self._shown:
             return
-        parts = [f"GPU {card.gpu.label}: {self._part(card)}" for card in burned]
-        print(_CLEAR_LINE + "  ".join(parts), end="", file=sys.stderr, flush=True)
+        self._write("  ".join(f"GPU {card.gpu.label}: {self._part(card)}" for card in burned))
         self._written = True
 
     def clear(self) -> None:
         """Erase the line."""
         if self._written:
-            print(_CLEAR_LINE, end="", file=sys.stderr, flush=True)
+            self._write("")
+
+    @staticmethod
+    def _write(text: str) -> None:
+        from fallow.interfaces.render.table import progress_line
+
+        line = progress_line(text, sys.stderr)
+        if line is not None:
+            print(line, end="", file=sys.stderr, flush=True)
 
     @staticmethod
     def _part(card: Burned) -> str:

@@ -41,6 +41,12 @@ def show_rows(title: str | None, columns: Sequence[str], rows: Sequence[Sequence
     screen.write([*above, *screen.table(heads, _printable(rows))])
 
 
+def progress_line(text: str, file: TextIO) -> str | None:
+    """Return what replaces the line that the cursor is in, cut so that it stays one; None where nothing can."""
+    screen = Screen(file)
+    return None if screen.is_dumb else f"\r\x1b[K{screen.cut(text, screen.width - 1)}"
+
+
 def note_width(file: TextIO | None) -> int:
     """Return how wide the notes below a report may be: as its table, and at most 80 letters."""
     return min(Screen(file).width, _NOTE_WIDTH)
