@@ -259,3 +259,16 @@ def test_an_interface_with_the_end_of_a_line_in_its_name_counts_as_one(root: pat
     (root / "42" / "net").mkdir()
     (root / "42" / "net" / "dev").write_text(f"{head}    lo: 5 0 0 0 0 0 0 0 5 0 0 0 0 0 0 0\n{line}")
     assert Proc(str(root)).net_bytes(42) == 30
+
+
+def test_a_process_with_the_mounts_of_the_first_process_is_in_no_container_though_ours_are_our_own(
+    tmp_path: pathlib.Path,
+) -> None:
+    """The unit of systemd gives fallow mounts of its own, and root's processes outside are still root's."""
+    for name in ("self", "1", "7", "8"):
+        (tmp_path / name / "ns").mkdir(parents=True)
+    for name in ("self", "1", "8"):
+        (tmp_path / name / "ns/mnt").touch()
+    os.link(tmp_path / "1/ns/mnt", tmp_path / "7/ns/mnt")
+    found = {pid: Proc(str(tmp_path)).is_in_no_container(pid) for pid in (1, 7, 8, 9)}
+    assert found == {1: True, 7: True, 8: False, 9: False}

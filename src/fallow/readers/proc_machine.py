@@ -55,10 +55,14 @@ class ProcMachine:
         except OSError:
             return False
 
-    def has_our_mounts(self, pid: int) -> bool:
-        """Return whether a process certainly sees the same files as this one under the same names."""
+    def is_in_no_container(self, pid: int) -> bool:
+        """Return whether a process certainly sees the files that we see, or the first process, by the same names.
+
+        A service of systemd has often mounts of its own, so that all other processes see other files than it does.
+        """
         try:
-            return os.path.samestat(os.stat(f"{self._root}/{pid}/ns/mnt"), os.stat(f"{self._root}/self/ns/mnt"))
+            its = os.stat(f"{self._root}/{pid}/ns/mnt")
+            return any(os.path.samestat(its, os.stat(f"{self._root}/{each}/ns/mnt")) for each in ("self", 1))
         except OSError:
             return False
 

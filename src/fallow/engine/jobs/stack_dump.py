@@ -44,7 +44,7 @@ class _LooksAs:
     def __call__(self, pid: int, command: Sequence[str], environ: Mapping[str, str]) -> py_spy.Run | None:
         """Return how it is run; None if the process has two users, as one of a setuid program has."""
         uid = self._proc.uid(pid)
-        if os.geteuid() != 0 or (uid == 0 and self._proc.has_our_mounts(pid)):
+        if os.geteuid() != 0 or (uid == 0 and self._proc.is_in_no_container(pid)):
             return py_spy.as_ourselves(pid, command, environ)
         if uid is None:
             return None
