@@ -55,6 +55,7 @@ def claim_while_ending(fallow: Fallow, file: ClaimFile, job: subprocess.Popen[st
             job.wait()
 
     world = World(fallow.environ)
+    world.look_patiently()
     before = sys.gettrace()
     sys.settrace(end)
     try:
