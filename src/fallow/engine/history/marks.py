@@ -2,6 +2,8 @@
 
 import sqlite3
 
+from fallow.engine.history.sane import number
+
 TABLE = "CREATE TABLE IF NOT EXISTS mark (name TEXT PRIMARY KEY, at INTEGER NOT NULL) WITHOUT ROWID;"
 _DAY_MS = 86_400_000
 
@@ -9,7 +11,7 @@ _DAY_MS = 86_400_000
 def mark(database: sqlite3.Connection, name: str) -> int:
     """Return the time of that name in milliseconds; 0 if there is none."""
     found = database.execute("SELECT at FROM mark WHERE name = ?", (name,)).fetchone()
-    return 0 if found is None else int(found[0])
+    return 0 if found is None else number(found[0])
 
 
 def set_mark(database: sqlite3.Connection, name: str, at_ms: int) -> None:

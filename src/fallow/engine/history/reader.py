@@ -17,6 +17,7 @@ from fallow.engine.history import rollup
 from fallow.engine.history import samples as sampled
 from fallow.engine.history.collector import QUARTER_MS, parties_of_text
 from fallow.engine.history.samples import Sample
+from fallow.engine.history.sane import number, sane
 from fallow.engine.history.sqlite_file import open_read_only
 from fallow.engine.history.store import FILE_NAME, MIGRATIONS, WITH_ENERGY, WITH_ROLLUP, version_of
 
@@ -103,7 +104,7 @@ class HistoryReader:
         The hours of any report come from these: a few rows for each day, however long history is. Any user can run
         jobs of new names without end: where there are too many, those with the least time are not named.
         """
-        summed = [f"sum({_INSIDE.format(name)})" for name in ("witnessed", *self._energy)]
+        summed = [f"coalesce(sum({_INSIDE.format(sane(name))}), 0)" for name in ("witnessed", *self._energy)]
         question = (
             f"SELECT activity, holders, {', '.join(summed)} FROM interval LEFT JOIN crew ON crew.id = crew "  # noqa: S608  no part from outside
             f"WHERE card = :card AND {_BETWEEN} "
@@ -128,7 +129,7 @@ class HistoryReader:
     def quarters(self, since_ms: int, until_ms: int) -> list[tuple[int, Activity, int]]:
         """Return how long all GPUs together did what in each quarter of an hour: its beginning, what, how long."""
         question = (
-            f"SELECT begin / {QUARTER_MS}, activity, sum({_INSIDE.format('witnessed')}) FROM interval "  # noqa: S608  the same
+            f"SELECT begin / {QUARTER_MS}, activity, sum({_INSIDE.format(sane('witnessed'))}) FROM interval "  # noqa: S608  the same
             f"WHERE card IN (SELECT id FROM card) AND {_BETWEEN} GROUP BY 1, 2 ORDER BY 1"
         )
         rows = self._ask(question, _span(since_ms, until_ms))
@@ -140,7 +141,7 @@ class HistoryReader:
         What is too old to be kept in order is put one after the other inside its quarter of an hour.
         """
         question = (
-            f"SELECT begin, witnessed, activity, crew FROM interval WHERE {_REACHING_IN} "  # noqa: S608  the same
+            f"SELECT begin, {sane('witnessed')}, activity, crew FROM interval WHERE {_REACHING_IN} "  # noqa: S608  the same
             "ORDER BY begin, turn"
         )
         strip: list[Interval] = []
@@ -154,7 +155,7 @@ class HistoryReader:
     def colours(self, uuid: str, since_ms: int, until_ms: int, finest_ms: int) -> list[tuple[int, int, Activity]]:
         """Return what one GPU did, for a picture: from when, until when, what; short intervals are merged."""
         question = (
-            f"SELECT min(begin), sum(witnessed), activity, 0 FROM interval WHERE {_REACHING_IN} "  # noqa: S608  the same
+            f"SELECT min(begin), sum({sane('witnessed')}), activity, 0 FROM interval WHERE {_REACHING_IN} "  # noqa: S608  the same
             "GROUP BY span >= ?, iif(span >= ?, begin, begin / ?), activity ORDER BY 1"
         )
         with self._one_moment():
@@ -179,7 +180,7 @@ class HistoryReader:
     def spent(self, uuid: str, since_ms: int, until_ms: int, step_ms: int) -> list[Spent]:
         """Return what one GPU did and who held it, for a picture: intervals shorter than a step are merged."""
         question = (
-            "SELECT min(begin), max(begin + span), sum(witnessed), activity, crew FROM interval "  # noqa: S608  the same
+            f"SELECT min(begin), max(begin + span), sum({sane('witnessed')}), activity, crew FROM interval "  # noqa: S608  the same
             f"WHERE {_REACHING_IN} GROUP BY span >= ?, iif(span >= ?, begin, begin / ?), activity, crew ORDER BY 1"
         )
         with self._one_moment():
@@ -194,7 +195,7 @@ class HistoryReader:
             rolled_ms = since_ms
             if self._has_rollup and step_ms in rollup.STEPS_MS:
                 (found,) = self._ask(rollup.MARK) or [(0,)]
-                rolled_ms = max(since_ms, min(int(found[0]), until_ms // step_ms * step_ms))
+                rolled_ms = max(since_ms, min(number(found[0]), until_ms // step_ms * step_ms))
             parts = ((rollup.ROLLED, since_ms, rolled_ms), (rollup.PLAIN, rolled_ms, until_ms))
             sums, watched = rollup.questions(len(cards))
             spent: list[Spent] = []

@@ -86,7 +86,8 @@ class _Row(NamedTuple):
 def _merge_span(store: Store, card: int, begin_ms: int, until_ms: int) -> int:
     """Merge the intervals of these quarters; return how many there were."""
     found = store.database.execute(
-        "SELECT begin, span, witnessed, activity, holders, energy, metered FROM interval JOIN crew ON crew.id = crew "
+        "SELECT begin, span, witnessed, activity, holders, energy, metered "
+        "FROM interval LEFT JOIN crew ON crew.id = crew "
         "WHERE card = ? AND begin >= ? AND begin < ? ORDER BY begin, turn",
         (card, begin_ms, until_ms),
     ).fetchall()
@@ -94,7 +95,7 @@ def _merge_span(store: Store, card: int, begin_ms: int, until_ms: int) -> int:
         return 0
     quarters: dict[int, list[_Row]] = {}
     for begin, span, witnessed, activity, text, energy, metered in found:
-        row = _Row(begin, span, witnessed, activity, parties_of_text(text), energy, metered)
+        row = _Row(begin, span, witnessed, activity, parties_of_text(str(text)), energy, metered)
         quarters.setdefault(begin // QUARTER_MS, []).append(row)
     store.database.execute(
         "DELETE FROM interval WHERE card = ? AND begin >= ? AND begin < ?", (card, begin_ms, until_ms)

@@ -12,6 +12,7 @@ minutes, beside the loop, and is read as before until then.
 import sqlite3
 
 from fallow.engine.history.collector import QUARTER_MS
+from fallow.engine.history.sane import number, sane
 from fallow.engine.history.sqlite_file import transaction
 from fallow.engine.history.tables import Shape, perform, shape_of
 
@@ -74,15 +75,15 @@ def questions(cards: int) -> tuple[str, str]:
     and for how long the one that was seen longest. An interval lies in one quarter of an hour, and so in one step.
     """
     source = f"FROM {{table}} WHERE {{where}} card IN ({', '.join(['?'] * cards)}) AND begin >= ? AND begin < ?"
-    sums = f"SELECT {{at}}, {{at}} + ?1, sum(witnessed), activity, crew {source} GROUP BY 1, activity, crew"
-    of_card = f"SELECT {{at}} AS at, sum(witnessed) AS ms {source} GROUP BY card, 1 HAVING ms > 0"
+    sums = f"SELECT {{at}}, {{at}} + ?1, sum({sane('witnessed')}), activity, crew {source} GROUP BY 1, activity, crew"
+    of_card = f"SELECT {{at}} AS at, sum({sane('witnessed')}) AS ms {source} GROUP BY card, 1 HAVING ms > 0"
     return sums, f"SELECT at, count(*), max(ms) FROM ({of_card}) GROUP BY at"  # noqa: S608  the same
 
 
 def rolled_until_ms(database: sqlite3.Connection) -> int:
     """Return before which time the sums are complete."""
     found = database.execute(MARK).fetchone()
-    return 0 if found is None else int(found[0])
+    return 0 if found is None else number(found[0])
 
 
 def mend(database: sqlite3.Connection, wanted: dict[str, Shape]) -> None:
@@ -91,15 +92,26 @@ def mend(database: sqlite3.Connection, wanted: dict[str, Shape]) -> None:
     if of is None or of.kind != "table":
         return  # there is nothing to sum up
     ours = {(name, text) for name, text in of.triggers if name in TRIGGERS}
-    mark = database.execute(MARK).fetchone()
-    if found == wanted["rollup"] and ours == wanted["interval"].triggers and mark is not None:
+    (mark,) = database.execute(MARK).fetchone() or (None,)
+    if (
+        found == wanted["rollup"]
+        and ours == wanted["interval"].triggers
+        and mark is not None
+        and mark == number(mark)
+    ):
         return
     with transaction(database):
-        for name in TRIGGERS:
-            database.execute(f"DROP TRIGGER IF EXISTS {name}")
-        if found is not None:
-            database.execute(f"DROP {found.kind} rollup")
-        perform(database, TABLE)
+        begin_anew(database)
+
+
+def begin_anew(database: sqlite3.Connection) -> None:
+    """Make the table and its triggers again, empty, in the transaction that is open."""
+    found = shape_of(database, "rollup")
+    for name in TRIGGERS:
+        database.execute(f"DROP TRIGGER IF EXISTS {name}")
+    if found is not None:
+        database.execute(f"DROP {found.kind} rollup")
+    perform(database, TABLE)
 
 
 def roll_on(database: sqlite3.Connection, now_ms: int) -> bool:
@@ -117,8 +129,8 @@ def roll_on(database: sqlite3.Connection, now_ms: int) -> bool:
             for step in STEPS_MS:
                 database.execute(
                     "INSERT INTO rollup "  # noqa: S608  no part from outside
-                    f"SELECT card, {step}, begin / {step} * {step}, activity, crew, sum(witnessed) FROM interval "
-                    "WHERE card = ? AND begin >= ? AND begin < ? GROUP BY 3, activity, crew",
+                    f"SELECT card, {step}, begin / {step} * {step}, activity, crew, sum({sane('witnessed')}) "
+                    "FROM interval WHERE card = ? AND begin >= ? AND begin < ? GROUP BY 3, activity, crew",
                     (card, since_ms, until_ms),
                 )
         database.execute("UPDATE mark SET at = ? WHERE name = 'rolled_until'", (until_ms,))

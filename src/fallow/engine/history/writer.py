@@ -12,6 +12,7 @@ from collections.abc import Callable
 
 from fallow.core.errors import FallowError
 from fallow.core.gpu_status import Status
+from fallow.engine.history import cells
 from fallow.engine.history.collector import Batch, Collector
 from fallow.engine.history.file import HistoryFile
 from fallow.engine.history.reader import HistoryReader
@@ -19,6 +20,7 @@ from fallow.engine.history.retention import HOUR_MS, age
 from fallow.engine.history.rollup import roll_on
 from fallow.engine.history.sqlite_file import clock_time
 from fallow.engine.history.store import Store
+from fallow.engine.history.tables import is_refusal
 from fallow.engine.machine.background import Background
 
 KEEP_DAYS = 90.0
@@ -94,6 +96,7 @@ class _Writer:
         self._folder = folder
         self._keep_ms = keep_ms
         self._aged_ms: int | None = None
+        self._is_mended = False
         self._trouble = 0
         self._written_ms: int | None = None
         self._unwritten: Batch | None = None
@@ -169,12 +172,32 @@ class _Writer:
                     self._aged_ms = now_ms
                     age(store, now_ms, self._keep_ms)
                 roll_on(store.database, now_ms)
+            self._is_mended = False
         except sqlite3.Error as error:
-            self._failed(error)
+            if is_refusal(error):
+                self._mend(store, error)
+            else:
+                self._failed(error)
+        except (ValueError, TypeError, OverflowError) as error:
+            self._mend(store, error)
+
+    def _mend(self, store: Store, error: Exception) -> None:
+        """Make zero the numbers that a disk has changed: with them, history would get coarser never again."""
+        store.forget()  # the crews of what was not done
+        if self._is_mended:
+            return
+        self._is_mended, self._aged_ms = True, None
+        self.sentences.append(f"some numbers in history are damaged ({error}): they count as nothing from now on")
+        try:
+            with self.file.lock:
+                cells.mend(store.database)
+        except sqlite3.Error as again:
+            self._failed(again)
 
     def _failed(self, error: Exception) -> None:
         """Report the error once. The file is opened again the next time: the problem may be over."""
+        if self.file.failed(error):
+            return  # it goes on in a new file, and that is said
         if not self._trouble:
             self.sentences.append(f"history is not kept in {self._folder} for now: {error}; all else goes on")
         self._trouble = _WELL_AFTER
-        self.file.failed(error)
