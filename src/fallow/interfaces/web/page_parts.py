@@ -249,7 +249,7 @@ def _templates() -> Environment:
     """Return all templates, as they were at first: an update of the files does not change a running daemon."""
     folder = files("fallow.interfaces.web") / "templates"
     texts = {
-        f"{within}{file.name}": file.read_text()
+        f"{within}{file.name}": file.read_text("utf-8")
         for within in ("", "parts/")
         for file in (folder / within).iterdir()
         if file.is_file()
