@@ -55,10 +55,18 @@ def slurm_trace(proc: Proc, pid: int) -> SlurmTrace | None:
     return None if not job else SlurmTrace(job, Proof.ENVIRONMENT, told.get(_NODE, ""))
 
 
-def may_be_of(proc: Proc, pid: int, job: str) -> bool:
-    """Return whether a process may belong to a job: quick, to be followed by `slurm_trace`."""
+def may_be_of(proc: Proc, pid: int, job: str, user: int | None) -> bool:
+    """Return whether a process may belong to a job of this user: quick, to be followed by `slurm_trace`.
+
+    Of other users than that one and root, no variables are read: somebody may have thousands of processes with
+    megabytes of them each, and their word proves nothing. None is a user who is not known.
+    """
     made = slurm_job(proc.cgroups(pid) or ())
-    return (made is not None and made.number == job) or (proc.variables(pid, _JOB) or {}).get(_JOB) == job
+    if made is not None:
+        return made.number == job
+    if user is not None and proc.uid(pid) not in (user, 0):
+        return False
+    return (proc.variables(pid, _JOB) or {}).get(_JOB) == job
 
 
 def _of_step(proc: Proc, pid: int) -> SlurmTrace | None:

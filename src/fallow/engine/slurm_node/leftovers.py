@@ -61,7 +61,8 @@ def on_cards(world: World, job: NodeJob, cards: Sequence[Gpu]) -> OnCards:
     left = [
         found
         for pid in world.proc.pids()
-        if may_be_of(world.proc, pid, job.id) and (found := _leftover(world, job, pid, holders, nodes)) is not None
+        if may_be_of(world.proc, pid, job.id, job.uid)
+        and (found := _leftover(world, job, pid, holders, nodes)) is not None
     ]
     ours = {each.process.pid for each in left}
     strangers = [
