@@ -7,6 +7,7 @@ open the file: a user who could read it could lock it, and keep the daemon from 
 import json
 import os
 import stat
+from contextlib import suppress
 
 from fallow.actuators.files import ofd_locks
 from fallow.actuators.files.own_folder import own_folder
@@ -54,12 +55,10 @@ class Instance:
         """Take the lock; raise AlreadyRunning, with the daemon that has it, if there is one."""
         self.said = own_folder(folder)
         """A message about the folder; None if there is nothing to say."""
-        path = os.path.join(folder, name)
-        self._fd = _open(path)
-        if not ofd_locks.take(self._fd, _BYTE) or not _is_at(self._fd, path):
-            other = _read(self._fd)
-            os.close(self._fd)
-            raise AlreadyRunning(f"fallow up runs already: {other.in_words(wall_s)}")
+        self._place = (folder, name)
+        self._me = me
+        self._fds = [_taken(os.path.join(folder, name), wall_s)]
+        """The file that is locked, and before it those that were taken away."""
         self.write(me)
 
     @classmethod
@@ -80,18 +79,48 @@ class Instance:
             sentence = f"history in {folder} is written without a lock: {why}"
             raise NoLock(sentence, "start no second `fallow up` there, or both count each hour") from None
 
+    def keep(self, wall_s: float) -> None:
+        """Lock the file again if it was taken away; raise AlreadyRunning if another daemon was faster.
+
+        Where there is no room for it now, it is tried again the next time.
+        """
+        path = os.path.join(*self._place)
+        if _is_at(self._fds[-1], path):
+            return
+        with suppress(NotPermitted, OSError):
+            prepared(self._place[0])
+            self._fds.append(_taken(path, wall_s))
+            self.write(self._me)
+
     def write(self, me: Running) -> None:
         """Write which daemon runs. On a full disk the lock works without it."""
+        self._me = me
         label = {"pid": me.pid, "user": me.user, "since": me.since_wall_s, "config": me.config}
         try:
-            os.ftruncate(self._fd, 0)
-            os.pwrite(self._fd, json.dumps(label).encode(), 0)
+            os.ftruncate(self._fds[-1], 0)
+            os.pwrite(self._fds[-1], json.dumps(label).encode(), 0)
         except OSError:
             return
 
     def close(self) -> None:
         """Release the lock."""
-        os.close(self._fd)
+        for fd in self._fds:
+            os.close(fd)
+
+
+def _taken(path: str, wall_s: float) -> int:
+    """Return the lock file, locked; raise AlreadyRunning, with the daemon that has it, if there is one."""
+    fd = _open(path)
+    try:
+        is_ours = ofd_locks.take(fd, _BYTE) and _is_at(fd, path)
+        other = _read(fd)
+    except BaseException:
+        os.close(fd)
+        raise
+    if is_ours:
+        return fd
+    os.close(fd)
+    raise AlreadyRunning(f"fallow up runs already: {other.in_words(wall_s)}")
 
 
 def _open(path: str) -> int:

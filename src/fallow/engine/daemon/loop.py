@@ -68,11 +68,14 @@ class Daemon:
         file: str | None = None,
         places: Sequence[str] = (),
         dry_run: bool = False,
+        own_history: Callable[[], None] = lambda: None,
     ) -> None:
         """`load` reads the config, now and at every reload.
 
-        `file`: its path. Where there is none, a reload looks for one in `places`.
+        `file`: its path. Where there is none, a reload looks for one in `places`. `own_history` raises AlreadyRunning
+        if another daemon keeps history in the same folder.
         """
+        self._own_history = own_history
         self._world = world
         self._load = load
         self._publisher = publisher
@@ -275,6 +278,7 @@ class Daemon:
             self._say,
             keep_days=config.history.keep_for / _DAY_S,
             longest_gap_s=config.machine.every * MISSED_LOOKS,
+            own=self._own_history,
         )
 
     def past(self) -> HistoryReader:

@@ -108,6 +108,12 @@ def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
     return 0
 
 
+def _keep(locks: Sequence[Instance], world: World) -> None:
+    """Make sure that history is ours alone, also after somebody has taken its lock away. Raise AlreadyRunning."""
+    for each in locks:
+        each.keep(world.clock.wall_s())
+
+
 def _be_up(
     args: argparse.Namespace,
     world: World,
@@ -132,7 +138,16 @@ def _be_up(
     world.reopen_driver_when_lost()
     publisher = Publisher()
     places = searched(world.environ)
-    daemon = Daemon(world, load, publisher, voice.note, file=me.config, places=places, dry_run=args.dry_run)
+    daemon = Daemon(
+        world,
+        load,
+        publisher,
+        voice.note,
+        file=me.config,
+        places=places,
+        dry_run=args.dry_run,
+        own_history=partial(_keep, locks[1:], world),
+    )
     try:
         serving = _serve(daemon, publisher, world, voice, socket)
         try:
