@@ -33,7 +33,7 @@ class LocalHttp:
         """`rights_of` takes on the rights of a user who named a path, as long as it is entered."""
         self._clock = clock
         self._most_bytes = most_bytes
-        self._rights_of = _only_ours if rights_of is None else rights_of
+        self._rights_of = only_ours if rights_of is None else rights_of
 
     def __call__(
         self,
@@ -101,7 +101,8 @@ def _any_server() -> ssl.SSLContext:
     return context
 
 
-def _only_ours(user: int) -> AbstractContextManager[None]:
+def only_ours(user: int) -> AbstractContextManager[None]:
+    """Take on the rights of no user but our own; raise NotPermitted for another."""
     if user != os.geteuid():
         raise NotPermitted(f"fallow may not open files of user {user} here")
     return nullcontext()

@@ -1,5 +1,6 @@
 """What a user writes about their notebook server makes root open nothing for them, and tells others nothing."""
 
+import functools
 import json
 import os
 import pathlib
@@ -13,6 +14,7 @@ from contextlib import suppress
 
 import pytest
 
+from fallow.actuators.host.as_user import in_the_name_of
 from fallow.actuators.owners.stop import stop_kernel
 from fallow.core.http import Endpoint
 from fallow.core.owner import Owner, OwnerKind
@@ -134,6 +136,28 @@ def test_the_socket_of_a_users_engine_is_opened_with_their_rights() -> None:
         assert each.named_by is not None or each.users == {0, os.geteuid()}
     found = LocalHttp(SystemClock())(Endpoint("/run/user/12345/docker.sock", named_by=12345), "GET", "/", {}, 1.0)
     assert found == Unknown("the server of user 12345 cannot be asked")
+
+
+@pytest.mark.several_users
+def test_a_folder_of_a_user_that_is_a_link_tells_nothing_of_what_is_where_they_may_not_look(
+    open_folder: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    """Root looked through the link: whether its engine could not be asked, or was not there, told of any folder."""
+    user, secret = pwd.getpwnam("games"), tmp_path / "of root alone"
+    secret.mkdir(mode=0o700)
+    own = open_folder / str(user.pw_uid)
+    own.mkdir()
+    (own / "podman").symlink_to(secret)
+    (own / "docker.sock").touch()
+
+    def found() -> list[str]:
+        rights = functools.partial(in_the_name_of, gid=user.pw_gid)
+        sockets = endpoints(frozenset((user.pw_uid,)), "", rights, str(open_folder))
+        return [each.path for each in sockets if each.named_by is not None]
+
+    assert found() == [str(own / "docker.sock")]
+    (secret / "podman.sock").touch()
+    assert found() == [str(own / "docker.sock")]
 
 
 Answer = Callable[[bytes], Endpoint]

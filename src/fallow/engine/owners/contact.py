@@ -97,7 +97,7 @@ def _notebook(proc: Proc, owner: Owner, pid: int, http: Http, recent: Recent) ->
 
 
 def _container(world: World, owner: Owner, pid: int, http: Http) -> Contact | Unknown:
-    engines = containers.endpoints(_users_above(world.proc, pid), world.environ.get(ENGINE, ""))
+    engines = containers.endpoints(_users_above(world.proc, pid), world.environ.get(ENGINE, ""), _rights_of)
     found = containers.ask_about(http, world.proc, pid, owner.id, engines, _ANSWERS_WITHIN_S)
     if isinstance(found, Unknown):
         return found

@@ -9,18 +9,21 @@ import json
 import os
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 
+from fallow.core.errors import NotPermitted
 from fallow.core.http import Endpoint, Http
 from fallow.core.owner import OwnerFacts
 from fallow.core.units import printable
 from fallow.core.unknown import Unknown
 from fallow.core.value import value
+from fallow.readers.local_http import RightsOf, only_ours
 from fallow.readers.owners.traces import container_cgroup
 from fallow.readers.proc import Proc
 
 API = "/v1.40"
 _ENGINES = ("/run/docker.sock", "/var/run/docker.sock", "/run/podman/podman.sock")
-_OF_USER = ("/run/user/{uid}/docker.sock", "/run/user/{uid}/podman/podman.sock")
+_OF_USER = ("docker.sock", "podman/podman.sock")
 _LONGEST_NAME = 200
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 _COMPOSE_SERVICES = ("com.docker.compose.service", "io.podman.compose.service")
@@ -35,16 +38,23 @@ class Container:
     facts: OwnerFacts
 
 
-def endpoints(users: frozenset[int], named: str = "") -> Iterator[Endpoint]:
-    """Return the sockets of engines that exist: the machine's and these users', or the one that was named."""
+def endpoints(
+    users: frozenset[int], named: str = "", rights_of: RightsOf = only_ours, folder: str = "/run/user"
+) -> Iterator[Endpoint]:
+    """Return the sockets of engines that exist: the machine's and these users', or the one that was named.
+
+    `rights_of`: a folder of a user may be a link to anywhere, so what is there is looked at with their rights.
+    """
     paths = [named.removeprefix("unix://")] if named else [*_ENGINES]
     for path in dict.fromkeys(map(os.path.realpath, paths)):
         if os.path.exists(path):
             yield Endpoint(path, users=frozenset((0, os.geteuid())))
     for uid in () if named else sorted(users):
-        for path in (each.format(uid=uid) for each in _OF_USER):
-            if os.path.lexists(path):  # a link there is its user's, and may lead anywhere
-                yield Endpoint(path, users=frozenset((uid,)), named_by=uid)
+        paths, there = [f"{folder}/{uid}/{each}" for each in _OF_USER], list[str]()
+        with suppress(NotPermitted), rights_of(uid):
+            there = list(filter(os.path.lexists, paths))
+        for path in there:
+            yield Endpoint(path, users=frozenset((uid,)), named_by=uid)
 
 
 def ask_about(
