@@ -32,7 +32,8 @@ def written(tmp_path: pathlib.Path) -> Written:
 
 def test_a_file_that_is_not_there_is_said_to_be_missing_and_not_mistaken(fallow: Fallow) -> None:
     done = fallow("compat", "gpu_mon", "-c", "/no/such/gpu_mon.conf")
-    assert (done.returncode, done.stderr) == (78, "fallow: /no/such/gpu_mon.conf: there is no such file\n")
+    told = "fallow: /no/such/gpu_mon.conf: there is no such file (name another one: --config FILE)\n"
+    assert (done.returncode, done.stderr) == (78, told)
 
 
 def test_the_first_example_is_one_program_over_all_cards(written: Written) -> None:

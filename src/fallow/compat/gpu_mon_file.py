@@ -80,7 +80,7 @@ class GpuMonFile:
 def read(path: str) -> GpuMonFile:
     """Read the file; raise ConfigWrong with every mistake in it. Root reads none that others can write."""
     path = from_home(path)
-    text = location.read(path)
+    text = location.read(path, "--config FILE")
     parser = configparser.ConfigParser(interpolation=None)
     try:
         parser.read_string(text)

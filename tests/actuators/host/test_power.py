@@ -78,8 +78,9 @@ def test_a_dry_run_calls_nothing(machine: Machine) -> None:
 
 def test_a_machine_without_the_programs_says_so_at_the_start(machine: Machine) -> None:
     why = "there is neither systemctl nor shutdown on the PATH"
-    assert machine.power().can(SHUTDOWN) == f"cannot turn the machine off: {why}"
-    assert DryRunPower(machine.power()).can(REBOOT) == f"cannot restart the machine: {why}"
+    way = "add the folder of one of them to the PATH"
+    assert str(machine.power().can(SHUTDOWN)) == f"cannot turn the machine off: {why}; {way}"
+    assert str(DryRunPower(machine.power()).can(REBOOT)) == f"cannot restart the machine: {why}; {way}"
     assert machine.power().do(SHUTDOWN, "no work").words == f"could not turn the machine off: {why}"
 
 
@@ -107,8 +108,9 @@ def test_others_can_if_logind_lets_them(open_folder: pathlib.Path, busctl: str |
     machine.has("systemctl")
     if busctl is not None:
         machine.has("busctl", busctl)
-    answer = as_nobody(lambda: machine.power().can(SHUTDOWN))
-    assert answer == (None if why is None else f"not permitted to turn the machine off: {why}")
+    answer = as_nobody(lambda: str(machine.power().can(SHUTDOWN)))
+    told = f"not permitted to turn the machine off: {why}; run as root, or permit it with polkit"
+    assert answer == ("None" if why is None else told)
     assert all(call.startswith("busctl call") for call in machine.called())
 
 

@@ -164,8 +164,10 @@ def test_without_any_config_it_says_where_it_looked(fallow: Fallow) -> None:
 
 
 def test_a_file_that_is_not_there_is_a_mistake(fallow: Fallow) -> None:
-    done = fallow("check", "/no/such/file.toml")
-    assert (done.returncode, done.stdout) == (78, "/no/such/file.toml: there is no such file\n1 mistake\n")
+    done = fallow("check", "/no/such/a file.toml")
+    begin = "to begin one: fallow check --example > '/no/such/a file.toml'"
+    told = f"/no/such/a file.toml: there is no such file ({begin})\n1 mistake\n"
+    assert (done.returncode, done.stdout) == (78, told)
 
 
 def test_the_example_is_printed_as_it_ships_and_passes_its_own_check(fallow: Fallow, tmp_path: pathlib.Path) -> None:

@@ -8,11 +8,12 @@ from enum import Enum
 from fallow.actuators.host.write_terminals import write_to
 from fallow.actuators.process.helpers import Helpers
 from fallow.actuators.process.spawn import find
-from fallow.core.errors import CannotRun, CommandNotFound
+from fallow.core.errors import CannotRun, CommandNotFound, NotPermitted
 from fallow.core.findings import Outcome
 from fallow.core.units import printable
 
 _ANSWERS_WITHIN_S = 30.0
+_PERMIT = "run as root, or permit it with polkit"
 _LOGIND = ("org.freedesktop.login1", "/org/freedesktop/login1", "org.freedesktop.login1.Manager")
 
 
@@ -41,10 +42,11 @@ class SystemPower:
         self._environ = environ
         self._terminals = terminals
 
-    def can(self, action: PowerAction) -> str | None:
+    def can(self, action: PowerAction) -> NotPermitted | None:
         """Return None for root, and for others if logind permits it without a password; else why not."""
         if self._command(action, "") is None:
-            return f"cannot {_ACTION[action]}: there is neither systemctl nor shutdown on the PATH"
+            why = f"cannot {_ACTION[action]}: there is neither systemctl nor shutdown on the PATH"
+            return NotPermitted(why, "add the folder of one of them to the PATH")
         if os.geteuid() == 0:
             return None
         try:
@@ -52,11 +54,13 @@ class SystemPower:
                 ["busctl", "call", *_LOGIND, _QUESTION[action]], self._environ, _ANSWERS_WITHIN_S
             )
         except (CommandNotFound, CannotRun):
-            return f"not permitted to {_ACTION[action]}: not root, and without busctl logind cannot be asked"
+            why = f"not permitted to {_ACTION[action]}: not root, and without busctl logind cannot be asked"
+            return NotPermitted(why, _PERMIT)
         if answer.ok and '"yes"' in answer.output:
             return None
         said = answer.last_line or "nothing"
-        return f"not permitted to {_ACTION[action]}: not root, and logind, asked {_QUESTION[action]}, answers {said}"
+        why = f"not permitted to {_ACTION[action]}: not root, and logind, asked {_QUESTION[action]}, answers {said}"
+        return NotPermitted(why, _PERMIT)
 
     def do(self, action: PowerAction, reason: str) -> Outcome:
         """Make the system shut down or reboot. If this succeeds, that has begun."""
@@ -100,7 +104,7 @@ class DryRunPower:
     def __init__(self, real: SystemPower) -> None:
         self._real = real
 
-    def can(self, action: PowerAction) -> str | None:
+    def can(self, action: PowerAction) -> NotPermitted | None:
         """Return what the real one returns: a dry run is there to find that out."""
         return self._real.can(action)
 

@@ -41,7 +41,10 @@ def find(command: Sequence[str], environ: Mapping[str, str]) -> str:
     there = name if os.sep in name else shutil.which(name, mode=os.F_OK, path=environ.get("PATH"))
     if there is not None and os.path.exists(there):
         raise CannotRun(f"{there} is not executable; try: chmod +x {there}")
-    raise CommandNotFound(f"there is no command {name!r}")
+    way = (
+        "see whether its path is right" if os.sep in name else "see whether its name is right, or name its whole path"
+    )
+    raise CommandNotFound(f"there is no command {name!r}", way)
 
 
 def become(path: str | int, command: Sequence[str], environ: Mapping[str, str]) -> NoReturn:

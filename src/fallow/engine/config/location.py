@@ -1,6 +1,7 @@
 """Find the config file, and read it."""
 
 import os
+import shlex
 import stat
 from codecs import BOM_UTF8
 from collections.abc import Iterable, Mapping
@@ -55,9 +56,13 @@ def may_be_there(path: str) -> bool:
     return True
 
 
-def read(path: str) -> str:
-    """Return the text of a config. Root reads none that others could have written."""
+def read(path: str, option: str = "") -> str:
+    """Return the text of a config. Root reads none that others could have written.
+
+    `option`: what names another one, if it is the config of another tool.
+    """
     file = printable(path)
+    begin = f"name another one: {option}" if option else f"to begin one: fallow check --example > {shlex.quote(file)}"
     try:
         source = _opened(path, file)
         with open(source, "rb") as content_of:
@@ -65,9 +70,10 @@ def read(path: str) -> str:
                 raise _no_file(file, os.fstat(source).st_mode)
             content = content_of.read(_LARGEST_BYTES + 1)
     except (FileNotFoundError, NotADirectoryError):
-        raise ConfigWrong(file, [Mistake("there is no such file")]) from None
+        raise ConfigWrong(file, [Mistake("there is no such file", suggestion=begin)]) from None
     except PermissionError as error:
-        way = "name a config that you may read, here or in FALLOW_CONFIG, or set HOME to a folder of yours"
+        where = f"with {option}" if option else "here or in FALLOW_CONFIG"
+        way = f"name a config that you may read, {where}, or set HOME to a folder of yours"
         raise NotPermitted(f"{file}: {error.strerror}", way) from None
     except (OSError, ValueError) as error:
         raise ConfigWrong(file, [Mistake(f"it cannot be read: {error}")]) from None

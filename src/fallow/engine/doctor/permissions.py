@@ -33,8 +33,8 @@ def power(world: World) -> Iterator[CheckFinding]:
         if why_not is None:
             yield ok(action.value, "permitted; nothing does it unless a guard or --then says so")
         else:
-            means = f"{why_not}: guard refuses `--action {action.value}`"
-            yield lacking(action.value, means, "run as root, or permit it with polkit")
+            means = f"{why_not.sentence}: guard refuses `--action {action.value}`"
+            yield lacking(action.value, means, why_not.way)
 
 
 def stacks(world: World) -> Iterator[CheckFinding]:

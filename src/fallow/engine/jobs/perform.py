@@ -8,7 +8,7 @@ from fallow.actuators.host.hooks import DryRunHooks, Hooks, SystemHooks, no_such
 from fallow.actuators.host.power import DryRunPower, Power, PowerAction, SystemPower
 from fallow.actuators.process.helpers import Helpers
 from fallow.core.actions import EndGuard, HostAction, Notify, PowerOff, Reboot, RunCommand, SendSignal
-from fallow.core.errors import FallowError, NotPermitted, WrongUsage
+from fallow.core.errors import FallowError, WrongUsage
 from fallow.core.findings import Outcome
 from fallow.core.units import printable
 from fallow.core.unknown import Unknown
@@ -71,8 +71,7 @@ def each_shortcoming(
             case Notify():
                 found.append(next(to_send))
             case PowerOff() | Reboot():
-                why = host_actuators.power.can(_POWER[type(action)])
-                found.append(None if why is None else NotPermitted(why))
+                found.append(host_actuators.power.can(_POWER[type(action)]))
             case _:
                 assert_never(action)
     return found
