@@ -6,7 +6,7 @@ from contextlib import closing
 
 import pytest
 
-from fallow.engine.cluster.usage import FILE_NAME, UsageFile
+from fallow.engine.cluster.usage import FILE_NAME, UsageFile, read_usage
 from fallow.engine.history.sqlite_file import clock_time
 from tests.engine.cluster.planned import PlannedCluster, job, reading, rule
 
@@ -127,3 +127,13 @@ def test_what_could_not_be_written_until_the_end_is_told_with_its_time(kept: Kep
     kept.cluster.look(3)
     kept.usage.close()
     assert kept.told() == [f"what the cluster did since {since} could not be written, and is not kept"]
+
+
+def test_a_sum_that_is_no_number_any_more_costs_nobody_else_the_report(tmp_path: pathlib.Path) -> None:
+    columns = "busy, idle, empty, unknown, free, filled"
+    with closing(sqlite3.connect(tmp_path / FILE_NAME)) as database, database:
+        database.execute(f"CREATE TABLE usage (begin, kind, name, {columns})")
+        database.execute("INSERT INTO usage VALUES (7200, 'user', 'ada', NULL, x'ff', 'x', NULL, 0.0, 0.0)")
+        database.execute("INSERT INTO usage VALUES (7200, 'user', 'bob', 1.0, 2.0, 0.0, 0.0, 0.0, 0.0)")
+    rows = {row.name: row.held_s for row in read_usage(str(tmp_path), "user", 0, 9000)}
+    assert rows == {"ada": 0, "bob": 3}

@@ -51,7 +51,7 @@ _ADD = (
     " unknown = unknown + excluded.unknown, free = free + excluded.free, filled = filled + excluded.filled"
 )
 _SUM = (
-    "SELECT name, sum(busy), sum(idle), sum(empty), sum(unknown), sum(free), {filled} FROM usage"
+    "SELECT name, total(busy), total(idle), total(empty), total(unknown), total(free), {filled} FROM usage"
     " WHERE kind = ? AND begin >= ? AND begin < ? GROUP BY name"
 )
 _COLUMNS = _BUSY, _IDLE, _EMPTY, _UNKNOWN, _FREE, _FILLED = range(6)
@@ -216,7 +216,8 @@ class UsageFile:
             database.execute("DELETE FROM usage WHERE begin < ?", (int(wall_s - self._keep_s),))
         before = int((wall_s - _FINE_FOR_S) // _DAY_S) * _DAY_S
         old = database.execute(
-            "SELECT begin / ? * ?, kind, name, sum(busy), sum(idle), sum(empty), sum(unknown), sum(free), sum(filled)"
+            "SELECT begin / ? * ?, kind, name, total(busy), total(idle), total(empty), total(unknown),"
+            " total(free), total(filled)"
             " FROM usage WHERE begin < ? GROUP BY 1, 2, 3 HAVING max(begin % ?) > 0",
             (_DAY_S, _DAY_S, before, _DAY_S),
         ).fetchall()
@@ -282,7 +283,7 @@ def read_usage(folder: str, kind: str, since_wall_s: float, until_wall_s: float)
 
 def _rows(database: sqlite3.Connection, kind: str, since_wall_s: float, until_wall_s: float) -> list[UsageRow]:
     since, until = int(since_wall_s // _HOUR_S) * _HOUR_S, until_wall_s
-    query = _SUM.format(filled="sum(filled)" if _has_filled(database) else "0.0")
+    query = _SUM.format(filled="total(filled)" if _has_filled(database) else "0.0")
     found = [UsageRow(*row) for row in database.execute(query, (kind, since, until))]
     return sorted(found, key=lambda row: (-row.idle_s, -row.busy_s, row.name))
 
