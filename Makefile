@@ -19,7 +19,7 @@ test: $(READY)  ## all tests, the longest only if FALLOW_TEST_ALL is set; real p
 	@$(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 8 --dist worksteal --a-share
 
 # The tests of the project itself that start no program of their own, or only a short one.
-HOUSE := claim_files commands contributing documented doors layers policy_arrows security_page sentences site words
+HOUSE := claim_files commands contributing documented doors layers policy_arrows reasons security_page sentences site words
 
 check: $(READY)  ## format, lint, types, import contracts, and the rules of the house
 	$(BIN)/ruff format --check .
