@@ -51,3 +51,19 @@ def test_doctor_keeps_a_path_with_a_space_in_one_piece_and_in_quotes(
     told = simulated("doctor", COLUMNS="80", HOME=str(home), PATH="/usr/bin:/bin:" + simulated.environ["PATH"]).stdout
     places = [line.strip() for line in told.splitlines() if "a-rather-long-name" in line]
     assert f"'{home}/.local/share/bash-completion/completions/fallow'" in " ".join(places)
+
+
+def test_doctor_names_folders_with_a_space_so_that_a_shell_takes_them(
+    simulated: Fallow, tmp_path: pathlib.Path
+) -> None:
+    state = tmp_path / "Größe und Gewicht" / ("a-rather-long-name-of-a-folder" * 2)
+    state.mkdir(parents=True)
+    state.chmod(0o777)
+    socket = state / "run" / "fallow.sock"
+    told = simulated("doctor", COLUMNS="80", FALLOW_STATE_DIR=str(state), FALLOW_SOCKET=str(socket)).stdout
+    assert f"'{socket}'" in told
+    assert f"('{state / 'simulated' / 'journal.db'}')" in told
+    simulated.environ |= {"FALLOW_STATE_DIR": str(state)}
+    (state / "simulated").mkdir()
+    (state / "simulated").chmod(0o777)
+    assert f"chmod go-w '{state / 'simulated'}'" in " ".join(simulated("doctor", COLUMNS="400").stdout.split())

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterator
+from shlex import quote
 
 from fallow.actuators.claims.folder import folder_path
 from fallow.core.gpu import Holder
@@ -64,8 +65,8 @@ def _shared(world: World) -> Iterator[CheckFinding]:
             yield _mounted(part, path)
         else:
             read_only = ":ro" if path.startswith("/etc/") else ""
-            means = f"{path} is the container's own: {without}"
-            yield lacking(part, means, f"start the container with -v {path}:{path}{read_only}")
+            means = f"{quote(path)} is the container's own: {without}"
+            yield lacking(part, means, f"start the container with -v {quote(f'{path}:{path}{read_only}')}")
 
 
 def _mounted(part: str, path: str) -> CheckFinding:
@@ -75,8 +76,8 @@ def _mounted(part: str, path: str) -> CheckFinding:
     except OSError:  # not made yet, or not to be looked at: other checks say so
         is_replaced = False
     if not is_replaced:
-        return ok(part, f"{path} is mounted from outside")
-    means = f"{path} was replaced outside since the container started: what is new there is not seen here"
+        return ok(part, f"{quote(path)} is mounted from outside")
+    means = f"{quote(path)} was replaced outside since the container started: what is new there is not seen here"
     return lacking(part, means, "restart the container")
 
 

@@ -4,6 +4,7 @@ import os
 import stat
 from collections.abc import Iterator
 from contextlib import suppress
+from shlex import quote
 
 from fallow.actuators.claims.folder import ClaimFolder, FileRefused, folder_path
 from fallow.actuators.claims.folder_care import access_lists
@@ -25,7 +26,7 @@ _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 def claims(world: World) -> Iterator[CheckFinding]:
     """Check the folder that all users share."""
     path = folder_path(world.environ)
-    shared = f"{path} (set by FALLOW_CLAIM_DIR; only processes with the same setting see these claims)"
+    shared = f"{quote(path)} (set by FALLOW_CLAIM_DIR; only processes with the same setting see these claims)"
     what = shared if world.environ.get("FALLOW_CLAIM_DIR") else path
     if not os.path.lexists(path):
         yield _to_be_made("claims", what, path)
@@ -44,10 +45,10 @@ def claims(world: World) -> Iterator[CheckFinding]:
     folder.close()
     if _is_full(path):
         means = f"the disk of {what} is full: nothing can be protected, and new GPUs cannot be claimed"
-        yield broken("claims", means, f"make room: df {path}")
+        yield broken("claims", means, f"make room: df {quote(path)}")
     elif mode & _OPEN_TO_ALL != _OPEN_TO_ALL:
         means = f"{what} has mode {mode:04o}: some users cannot claim GPUs, or can delete the claims of others"
-        yield broken("claims", means, f"chmod 1777 {path}, or as root: {_FIX}")
+        yield broken("claims", means, f"chmod 1777 {quote(path)}, or as root: {_FIX}")
     elif listed:
         means = f"{what} has an access list, which can shut some users out of claims"
         yield broken("claims", means, f"as root: {_FIX}")
@@ -93,17 +94,20 @@ def state(world: World) -> Iterator[CheckFinding]:
         return
     found = os.stat(path)
     if not stat.S_ISDIR(found.st_mode) or not os.access(path, os.W_OK | os.X_OK):
-        yield broken("state", f"{path} cannot be written: no journal and no history are kept", OWN_FOLDER)
+        yield broken("state", f"{quote(path)} cannot be written: no journal and no history are kept", OWN_FOLDER)
     elif found.st_mode & _OTHERS_WRITE:
-        yield broken("state", f"others can write to {path}, and change journal and history", f"chmod go-w {path}")
+        means = f"others can write to {quote(path)}, and change journal and history"
+        yield broken("state", means, f"chmod go-w {quote(path)}")
     elif _is_full(path):
         yield broken(
-            "state", f"the disk of {path} is full: no journal and no history are kept", f"make room: df {path}"
+            "state",
+            f"the disk of {quote(path)} is full: no journal and no history are kept",
+            f"make room: df {quote(path)}",
         )
     else:
         try:
             prepared(path, make=False)
-            yield ok("state", f"{path} can be written")
+            yield ok("state", f"{quote(path)} can be written")
         except FallowError as error:
             yield broken("state", f"{error.sentence}: no journal and no history are kept", error.way or OWN_FOLDER)
 
@@ -162,11 +166,11 @@ def configuration(world: World) -> Iterator[CheckFinding]:
         yield lacking("config", f"configs cannot be read without {error.name}", remedy(error.name or ""))
     except ConfigWrong as error:
         first = error.mistakes[0].in_file(error.file)
-        yield broken("config", f"{error}: {first}: `fallow up` does not start with it", f"fallow check {path}")
+        yield broken("config", f"{error}: {first}: `fallow up` does not start with it", f"fallow check {quote(path)}")
     except FallowError as error:
-        yield broken("config", f"{error}: `fallow up` does not start with it", f"fallow check {path}")
+        yield broken("config", f"{error}: `fallow up` does not start with it", f"fallow check {quote(path)}")
     else:
-        yield ok("config", f"{path} has no mistakes{other}")
+        yield ok("config", f"{quote(path)} has no mistakes{other}")
 
 
 def _config_of_the_daemon(world: World) -> str | None:
@@ -185,7 +189,7 @@ def _to_be_made(part: str, what: str, path: str) -> CheckFinding:
     if os.access(parent, os.W_OK | os.X_OK):
         return ok(part, f"{what} does not exist yet; it is made when it is first needed")
     return broken(
-        part, f"{what} does not exist, and {parent} cannot be written to make it", f"as root: mkdir -p {path}"
+        part, f"{what} does not exist, and {parent} cannot be written to make it", f"as root: mkdir -p {quote(path)}"
     )
 
 
@@ -197,11 +201,11 @@ def _database(part: str, path: str, empty: str) -> CheckFinding:
     try:
         os.stat(path)
     except FileNotFoundError:
-        return ok(part, f"{empty} ({path})")
+        return ok(part, f"{empty} ({quote(path)})")
     except OSError as error:
-        return broken(part, f"{path}: {error.strerror}", f"ls -l {path}")
+        return broken(part, f"{quote(path)}: {error.strerror}", f"ls -l {quote(path)}")
     if not os.access(path, os.R_OK):
-        return broken(part, f"{path} cannot be read", f"ls -l {path}")
+        return broken(part, f"{quote(path)} cannot be read", f"ls -l {quote(path)}")
     try:
         database = open_read_only(path)
         try:
@@ -212,6 +216,8 @@ def _database(part: str, path: str, empty: str) -> CheckFinding:
         answer = str(error)
     if answer != "ok":
         return broken(
-            part, f"{path} is damaged: {answer}", f"move it away, and a new one is made: mv {path} {path}.damaged"
+            part,
+            f"{quote(path)} is damaged: {answer}",
+            f"move it away, and a new one is made: mv {quote(path)} {quote(f'{path}.damaged')}",
         )
-    return ok(part, f"{path} is intact")
+    return ok(part, f"{quote(path)} is intact")

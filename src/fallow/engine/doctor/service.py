@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from shlex import quote
 
 from fallow.actuators.process.helpers import Helpers
 from fallow.core.api import VERSION
@@ -30,7 +31,7 @@ def daemon(world: World) -> Iterator[CheckFinding]:
         yield broken("daemon", f"its socket exists, but {error}", "systemctl restart fallow")
         return
     if said is None:
-        places = " or ".join(sockets_to_ask(world.environ))
+        places = " or ".join(map(quote, sockets_to_ask(world.environ)))
         means = f"none at {places}: no history, no page, no rules; the commands work without it"
         yield lacking("daemon", means, "run `fallow up`, or install the unit that `fallow doctor --unit` prints")
         return

@@ -17,7 +17,7 @@ from fallow.interfaces.render.stream import encoded, is_dumb, shows_colour
 _WIDE_ENOUGH = 200  # without a terminal there is no width to fit
 _BETWEEN = "  "
 _NARROWEST = 8
-_WORD = re.compile(r"(?:^| )('/[^']*'[^ ]*|[^ ]*)")  # a path in quotes is one word, with the spaces in it
+_WORD = re.compile(r"(?:^| )(\(?'/[^']*'[^ ]*|[^ ]*)")  # a path in quotes is one word, with the spaces in it
 _STYLES = {
     "bold": "1",
     "bold green": "1;32",
