@@ -4,10 +4,12 @@ import os
 import pathlib
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 
 import pytest
 
+from fallow.actuators.claims.claims import RESERVED_FOR_S
 from tests.places import LIMIT_S, REPOSITORY
 
 pytestmark = pytest.mark.several_users
@@ -81,9 +83,11 @@ def test_a_user_finds_files_that_another_made_though_the_kernel_protects_them(us
 
 
 def test_picks_of_two_users_spread(users: Users) -> None:
-    """A pick reserves for ten seconds, so both begin at once: a busy machine may take longer for two in turn."""
+    """Both begin at once. A machine that needs longer than a reservation lasts for two picks may give one GPU twice."""
+    began_s = time.monotonic()
     both = [users.start(uid, "pick") for uid in (ADA, BOB)]
-    assert {each.communicate(timeout=LIMIT_S)[0] for each in both} == {"0\n", "1\n"}
+    picked = {each.communicate(timeout=LIMIT_S)[0] for each in both}
+    assert picked == {"0\n", "1\n"} or time.monotonic() - began_s > RESERVED_FOR_S
 
 
 def test_a_folder_that_its_owner_shut_is_told_with_what_to_do(users: Users) -> None:
