@@ -80,9 +80,12 @@ def test_a_place_counts_with_its_label_and_is_nobodys_without(world: World, file
     """V7"""
     ticket = int((NOW_S - 1) * 1e9)
     ofd_locks.take(theirs, ticket)
-    assert not Queue(world.folder, lambda _: True).reservations(file, NOW_S).ahead
+    line = Queue(world.folder, lambda _: True)
+    assert not line.reservations(file, NOW_S).ahead
+    assert line.count_ahead(file, NOW_S, CLAIM_BYTE) == 0
     label(world, ticket)
     found = waiting(world, file)
+    assert Queue(world.folder, lambda _: True).count_ahead(file, NOW_S, CLAIM_BYTE) == 1
     assert found is not None
     assert (found.pid, found.uid, found.ticket) == (os.getpid(), os.geteuid(), ticket)
 

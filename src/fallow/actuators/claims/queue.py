@@ -82,9 +82,9 @@ class Queue:
                 yield waiter
 
     def count_ahead(self, file: ClaimFile, now_s: float, ticket: int) -> int:
-        """Return how many launches came before a ticket, without picks, which keep nobody from the GPU."""
-        places = (None if place.shared else self._waiter(place.start) for place in file.places(now_s, ticket))
-        return sum(1 for waiter in places if waiter is None or not waiter.yields)
+        """Return how many launches wait that came before a ticket, without picks, which keep nobody from the GPU."""
+        places = [place.start for place in file.places(now_s, ticket) if not place.shared]
+        return sum(1 for place in places if (waiter := self._waiter(place)) is not None and not waiter.yields)
 
     def _waiter(self, ticket: int) -> Waiter | None:
         if ticket not in self._known:
