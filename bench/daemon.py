@@ -15,7 +15,7 @@ from tests.standin import Process
 
 _UNWATCHED = "cannot watch opens"
 SETTLED_S = 65
-MINUTE_S = 60  # in which everything that is done once a minute is done once, such as reading the energy
+MINUTE_S = 60  # in which what is done once a minute is done once, and the energy of half of the cards is read
 # What was measured while the machine had other work, not what was once hoped for (0.4 %): see docs/benchmarks.md.
 CPU_LIMIT, MEMORY_LIMIT_MB = 0.007, 70.0
 CONFIG = """

@@ -17,6 +17,7 @@ from fallow.readers.call_pool import AboutTo, CallPool
 from fallow.readers.proc import Proc
 
 _ASK_FOR_MIG_EVERY = 60  # looks
+_METERED_EVERY_S = 120.0
 _SLOW_LAST_S = 2.5  # clocks decide nothing; temperature and limits change slowly; they are a third of all calls
 _QUIET_BUS_BYTES_PER_S = 2**20  # reading causes some traffic itself, 0.2 to 0.7 MB/s on an H200
 _QUIET_MEMORY = 0.001
@@ -282,6 +283,8 @@ class NvmlReader:
             self._crew.dismiss()
             raise
         self._cards = [_Card(index) for index in range(cards)]
+        self._turns = 0
+        self._next_turn_s = 0.0
 
     def _connect(self, opening_s: float) -> int:
         start = _Errand("nvml", nvml.connect, 0)
@@ -299,10 +302,25 @@ class NvmlReader:
     def look(self, depth: Depth) -> Snapshot:
         """Return all GPUs now."""
         at_s, wall_s = self._clock.monotonic_s(), self._clock.wall_s()
-        errands = [_LookAtCard(card, depth, at_s) for card in self._cards]
+        depths = self._depths(depth, at_s)
+        errands = [_LookAtCard(card, its_depth, at_s) for card, its_depth in zip(self._cards, depths, strict=True)]
         late = self._crew.send(errands, self._limit_s)
         gpus = [gpu for errand in errands for gpu in errand.gpus(late.get(errand.key))]
         return Snapshot(self._host, simulated=False, at_s=at_s, wall_s=wall_s, gpus=tuple(gpus))
+
+    def _depths(self, depth: Depth, at_s: float) -> list[Depth]:
+        """Return how much to read of each card: energy of one at a time, so that no look waits for all of them.
+
+        What a card draws is known from the second reading on, so the first two are taken without a pause.
+        """
+        if depth is not Depth.METERED:
+            return [depth] * len(self._cards)
+        depths = [Depth.EVERYTHING] * len(self._cards)
+        if at_s >= self._next_turn_s:
+            depths[self._turns % len(depths)] = Depth.ENERGY
+            self._turns += 1
+            self._next_turn_s = at_s + (_METERED_EVERY_S / len(depths) if self._turns >= 2 * len(depths) else 0.0)
+        return depths
 
     def versions(self) -> tuple[str | Unknown, int | Unknown]:
         """Return the versions of the driver and of the newest CUDA that it supports: 12080 is 12.8."""

@@ -51,7 +51,6 @@ from fallow.engine.park.room import gpus_now
 from fallow.engine.park.wishes import WakeWish, WishesOfOneTurn, Woken
 
 _DAY_S = 86_400.0
-_ENERGY_EVERY_S = 60.0
 _QUIET_S = 0.03  # longer than it takes to distinguish a newcomer from a monitor, and to ask a filler to leave
 
 
@@ -104,8 +103,6 @@ class Daemon:
         self.parking = Parking(run, self._owners)
         self._enforcer = self._make_enforcer(self.config)
         self._lost_gpus = LostGpus(run)
-        self._energy_s: float | None = None
-        """When the counters of energy were last read."""
         self._builder = DaemonBuilder(run)
         self._uuids: frozenset[str] = frozenset()
         self._guards: list[tuple[Guard, GuardLoop]] = []
@@ -285,17 +282,9 @@ class Daemon:
         """Return a reader of history; another one after a reload, which may replace the writer."""
         return self._history.past()
 
-    def _depth(self) -> Depth:
-        """Return how much to read now: the counter of energy once a minute, since each call is slow."""
-        now_s = self._world.clock.monotonic_s()
-        if self._energy_s is not None and now_s - self._energy_s < _ENERGY_EVERY_S:
-            return Depth.EVERYTHING
-        self._energy_s = now_s
-        return Depth.ENERGY
-
     def _tick(self) -> None:
         gpu_reader = self._world.gpu_reader
-        snapshot = gpu_reader.describe(gpu_reader.look(self._depth()))
+        snapshot = gpu_reader.describe(gpu_reader.look(Depth.METERED))
         snapshot = replace(snapshot, gpus=with_names(self._owners, snapshot.gpus))
         if not _uuids(snapshot) <= self._uuids:
             self._assign_slots(snapshot)  # a GPU that was not there before, or without a UUID

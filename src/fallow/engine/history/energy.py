@@ -1,9 +1,9 @@
 """Divide what a GPU drew, by the driver's counter, among the intervals in which it drew it.
 
-The counter is read once a minute. What it grew by from one reading to the next belongs to the intervals between the
-two: in proportion to their power, or to their time where the power of some tick is not known. A counter that is
-missing, began again or jumped, and a gap in which nobody watched, leave the energy of that time unknown: no
-number is made up for it.
+The counter is read every two minutes. What it grew by from one reading to the next belongs to the intervals between
+the two: in proportion to their power, or to their time where the power of some tick is not known. A counter that is
+missing, began again or jumped, and a gap in which nobody watched, leave the energy of that time unknown: no number is
+made up for it.
 """
 
 from collections.abc import Iterator

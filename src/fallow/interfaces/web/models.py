@@ -146,7 +146,7 @@ class Gpu(Reasoned):
     memory_total_bytes: int | None
     power_w: float | None
     power_limit_w: float | None
-    energy_j: Annotated[float | None, Field(description="Since its driver was loaded; read once a minute.")]
+    energy_j: Annotated[float | None, Field(description="Since its driver was loaded; read every two minutes.")]
     temperature_c: float | None
     sm_clock_mhz: int | None
     memory_clock_mhz: int | None
