@@ -106,7 +106,7 @@ class Ask:
             return call(*args)
         except library.NVMLError as error:
             if error.value == library.NVML_ERROR_INSUFFICIENT_SIZE and attempts > 1:
-                # The binding asks for a list's length first; one that grew in between is asked for again.
+                # A list that grew between the two calls that a long one takes is asked for again.
                 return self(call, *args, not_found=not_found, of_card=of_card, attempts=attempts - 1)
             if error.value in _TROUBLE and of_card:
                 raise CardInTrouble(_TROUBLE[error.value]) from None
@@ -302,6 +302,7 @@ class HardwareCounters:
     def __init__(self) -> None:
         self._samples: list[Handle] = []
         self._request: Handle = None
+        self._metrics: Sequence[Handle] = ()
         self._taken = 0
         self._unsupported: Unknown | None = None
 
@@ -331,6 +332,7 @@ class HardwareCounters:
         self._request.numMetrics = len(_GPM_METRICS)
         for slot, metric in enumerate(_GPM_METRICS):
             self._request.metrics[slot].metricId = metric
+        self._metrics = self._request.metrics[: len(_GPM_METRICS)]
         return None
 
     def _take(self, ask: Ask, handle: Handle, gpu_instance: int | None) -> Unknown | None:
@@ -354,7 +356,7 @@ class HardwareCounters:
             metric.value * scale
             if metric.nvmlReturn == library.NVML_SUCCESS and not isnan(metric.value)
             else _UNCOUNTED
-            for metric, scale in zip(answer.metrics[: len(_GPM_METRICS)], _GPM_SCALES, strict=True)
+            for metric, scale in zip(self._metrics, _GPM_SCALES, strict=True)
         ]
         sm, occupancy, tensor, dram, rx, tx, *units = read
         counters = Counters(sm, occupancy, tensor, dram, _most(units))

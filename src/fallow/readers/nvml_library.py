@@ -55,7 +55,7 @@ _NAME = "libnvidia-ml.so.1"
 _TEXT_BYTES = 96
 _NOT_TOLD = 2**64 - 1
 _MOST_ROWS = 2**16  # of one list: a larger number makes no sense
-_ROOM = 5  # for processes that start between two calls
+_ROOM = 8  # for the processes of a GPU, of which most have fewer: a longer list is asked for a second time
 
 Handle = Any
 """A pointer to something of the library."""
@@ -108,6 +108,9 @@ class ProcessInfo(Structure):
     def usedGpuMemory(self) -> int | None:
         """Return bytes in use; None if the driver does not know."""
         return None if self.used_bytes == _NOT_TOLD else int(self.used_bytes)
+
+
+_FEW_PROCESSES = ProcessInfo * _ROOM
 
 
 class _Value(ctypes.Union):
@@ -311,15 +314,13 @@ def _lists(name: str) -> Call:
     """Make a call that lists processes."""
 
     def call(handle: Handle) -> list[ProcessInfo]:
-        get, count = _function(name), c_uint(0)
-        answer = get(handle, byref(count), None)
-        if answer == NVML_SUCCESS:
-            return []
-        if answer != NVML_ERROR_INSUFFICIENT_SIZE:
-            raise NVMLError(answer)
-        count.value = count.value * 2 + _ROOM
-        rows = (ProcessInfo * _bounded(count))()
-        _check(get(handle, byref(count), rows))
+        get, count, rows = _function(name), c_uint(_ROOM), _FEW_PROCESSES()
+        answer = get(handle, byref(count), rows)
+        if answer == NVML_ERROR_INSUFFICIENT_SIZE:
+            count.value = count.value * 2 + _ROOM
+            rows = (ProcessInfo * _bounded(count))()
+            answer = get(handle, byref(count), rows)
+        _check(answer)
         return rows[: count.value]
 
     return _named(name, call)

@@ -7,7 +7,6 @@ process by now.
 import os
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from functools import cache
 from itertools import islice
 from pwd import getpwuid
 from stat import S_ISUID
@@ -321,12 +320,14 @@ class Proc(ProcMachine):
 
     def describe_all(self, gpus: Iterable[Gpu]) -> tuple[Gpu, ...]:
         """Return the same GPUs with what /proc knows of their holders, each read once."""
-        facts = cache(self._facts)
+        found = tuple(gpus)
+        pids = {holder.pid for gpu in found if not isinstance(gpu.holders, Unknown) for holder in gpu.holders}
+        facts = {pid: self._facts(pid) for pid in pids}
         return tuple(
             gpu
             if isinstance(gpu.holders, Unknown) or not gpu.holders
-            else replace(gpu, holders=tuple(replace(holder, **facts(holder.pid)) for holder in gpu.holders))
-            for gpu in gpus
+            else replace(gpu, holders=tuple(replace(holder, **facts[holder.pid]) for holder in gpu.holders))
+            for gpu in found
         )
 
     def _facts(self, pid: int) -> Mapping[str, object]:

@@ -98,7 +98,7 @@ class ReopeningReader:
             self._gpu_reader = None
 
     def _is_time_to_open(self, now_s: float) -> bool:
-        return self.is_free and self._since_s is not None and now_s - self._since_s >= _BLIND_FOR_S
+        return self._since_s is not None and now_s - self._since_s >= _BLIND_FOR_S and self.is_free
 
     def _nothing_known(self, now_s: float) -> Snapshot:
         unknown = dict.fromkeys(_READINGS, Unknown(self._why))

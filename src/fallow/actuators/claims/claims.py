@@ -65,9 +65,9 @@ class ClaimFile:
         held = self.held()
         return None if held is None else Claim(held.shared)
 
-    def is_untouched(self) -> bool:
-        """Return whether there is no claim, no place in the queue and no mark of a filler."""
-        return ofd_locks.other(self.fd, _OLDEST_TICKET, FILLER_BYTE) is None
+    def is_untouched(self, *, but_for_filler: bool = False) -> bool:
+        """Return whether there is no claim, no place in the queue and no mark of a filler, or none but that mark."""
+        return ofd_locks.other(self.fd, _OLDEST_TICKET, CLAIM_BYTE if but_for_filler else FILLER_BYTE) is None
 
     def is_claimed_for(self, path: str, uuid: str) -> bool:
         """Return whether a launch has claimed this GPU by this file, which may be that of other GPUs too."""

@@ -54,6 +54,9 @@ class RecentMinutes:
             known = not isinstance(load, Unknown)
             load_sum = (0.0 if had is None else had.load_sum) + (0.0 if isinstance(load, Unknown) else load)
             gpus[gpu.label] = RecentGpu(load_sum, (0 if had is None else had.loads) + known, gpu.activity)
-        kept = steps if before is None else steps[:-1]
-        earliest_s = begin_s - (_STEPS - 1) * STEP_S
-        self.steps = (*(each for each in kept if each.begin_wall_s >= earliest_s), RecentStep(begin_s, gpus))
+        if before is not None:
+            steps = steps[:-1]
+        else:
+            earliest_s = begin_s - (_STEPS - 1) * STEP_S
+            steps = tuple(each for each in steps if each.begin_wall_s >= earliest_s)
+        self.steps = (*steps, RecentStep(begin_s, gpus))

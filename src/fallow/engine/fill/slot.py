@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable
+from functools import cached_property
 from typing import assert_never
 
 from fallow.actuators.claims.claims import ClaimFile
@@ -101,7 +102,10 @@ class FillerSlot:
             self._restore_mark(uuid)
         if file is None:
             file = self._files[uuid] = ClaimFile(folder.open(uuid))
-        reservations = self._queue.reservations(file, self._world.clock.monotonic_s())
+        now_s = self._world.clock.monotonic_s()
+        if self._marks and file.is_untouched(but_for_filler=True) and not file.reserved(now_s):
+            return self._only_ours
+        reservations = self._queue.reservations(file, now_s)
         return (
             reservations if reservations.claim is None else replace(reservations, claim=claim_on(self._world, file))
         )
@@ -179,9 +183,14 @@ class FillerSlot:
             file.close()
         self._files.clear()
 
-    @property
+    @cached_property
     def _label(self) -> Claim:
         return Claim(False, os.getpid(), self._world.user, program_name(self.spec.command[0]))
+
+    @cached_property
+    def _only_ours(self) -> Reservations:
+        """Return what is reserved of a GPU with our mark and nothing else."""
+        return Reservations(filler=self._label)
 
     def _perform(self, action: FillAction, at_s: float) -> None:
         done = True
