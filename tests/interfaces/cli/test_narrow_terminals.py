@@ -35,6 +35,15 @@ def test_the_hours_of_the_week_stand_closer_on_a_narrow_terminal(days: str) -> N
         assert row.index(row.split()[1]) == heads.index("00") + 1
 
 
+def test_the_table_of_burn_leaves_out_what_matters_least(simulated: Fallow) -> None:
+    narrow = simulated("burn", "--gpus", "0", "--verify", "--for", "100ms", COLUMNS=NARROW).stdout.splitlines()
+    assert all(len(line) <= int(NARROW) for line in narrow), narrow
+    assert narrow[-2].split()[0] == "GPU"
+    assert narrow[-2].split()[-1] == "errors"
+    wide = simulated("burn", "--gpus", "0", "--verify", "--for", "100ms", COLUMNS="72").stdout.splitlines()
+    assert {"traffic", "power", "throttled"} <= set(wide[1].split()), "they are folded first"
+
+
 @pytest.mark.parametrize("columns", ["80", "40"])
 def test_doctor_keeps_every_path_in_one_piece(simulated: Fallow, tmp_path: pathlib.Path, columns: str) -> None:
     deep = tmp_path / ("a-rather-long-name-of-a-folder" * 3) / "state"

@@ -152,6 +152,7 @@ def _table(burning: Burning) -> None:
             )
             for card in burning.results
         ],
+        left_out=("traffic", "throttled by", "memory", "power", "rate"),
     )
 
 

@@ -18,6 +18,7 @@ _VERDICTS = {
 }
 """The words that sum up what was checked, and their colours."""
 _NAME_LEAST = 24
+_FOLDED_LEAST = 8
 _NOTE_WIDTH = 80
 _LEFT_OUT = {"filled": 3, "free": 2, "unknown": 1}
 """The columns of a report that are left out where the terminal is too narrow, the highest first."""
@@ -33,11 +34,21 @@ def coloured(cell: Cell) -> str:
     return Screen().styled(cell)
 
 
-def show_rows(title: str | None, columns: Sequence[str], rows: Sequence[Sequence[Cell]]) -> None:
-    """Print a plain table: the first and last columns aligned to the left, the others to the right."""
+def show_rows(
+    title: str | None, columns: Sequence[str], rows: Sequence[Sequence[Cell]], left_out: Sequence[str] = ()
+) -> None:
+    """Print a plain table: the first and last columns aligned to the left, the others to the right.
+
+    `left_out`: the columns that are left out where the terminal is too narrow to fold them, in this order.
+    """
     screen = Screen()
-    heads = [Column(name, right=0 < at < len(columns) - 1, folds=True) for at, name in enumerate(columns)]
-    above = [] if title is None else [screen.styled(Styled(title, "bold yellow"))]
+    ranks = {name: rank for rank, name in enumerate(reversed(left_out), 1)}
+    heads = [
+        Column(name, right=0 < at < len(columns) - 1, folds=True, least=_FOLDED_LEAST, rank=ranks.get(name, 0))
+        for at, name in enumerate(columns)
+    ]
+    lines = [] if title is None else folded_to(title, screen.width)
+    above = [screen.styled(Styled(line, "bold yellow")) for line in lines]
     screen.write([*above, *screen.table(heads, _printable(rows))])
 
 
