@@ -83,7 +83,7 @@ def test_a_user_finds_files_that_another_made_though_the_kernel_protects_them(us
 
 
 def test_picks_of_two_users_spread(users: Users) -> None:
-    """Both begin at once. A machine that needs longer than a reservation lasts for two picks may give one GPU twice."""
+    """Both begin at once. Where two picks take longer than a reservation lasts, one GPU may be given twice."""
     began_s = time.monotonic()
     both = [users.start(uid, "pick") for uid in (ADA, BOB)]
     picked = {each.communicate(timeout=LIMIT_S)[0] for each in both}
