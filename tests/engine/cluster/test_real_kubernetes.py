@@ -248,16 +248,45 @@ def test_a_pod_that_names_what_runs_pods_elsewhere_does_not_get_that_stopped_or_
     assert space.get("Deployment", "shop")["spec"]["replicas"] == 2
 
 
-def test_pods_that_wait_for_a_node_are_counted_and_are_no_job(engine: KubernetesEngine, space: Namespace) -> None:
-    spec = {name: each for name, each in pod_spec(3).items() if name != "nodeName"}
+def test_pods_that_wait_for_gpus_are_counted_and_are_no_job(engine: KubernetesEngine, space: Namespace) -> None:
     before = engine.look().pending_gpus
-    space.make("v1", "Pod", "waits", spec)
+    make_waiting(
+        space,
+        "Unschedulable",
+        "0/3 nodes are available: 1 node(s) were unschedulable, 2 Insufficient nvidia.com/gpu.",
+    )
     look = engine.look()
     assert (before, look.pending_gpus) == (0, 3)
     assert jobs_in(engine, space) == {}
     assert not isinstance(look.nodes, Unknown)
     assert [(node.name, node.gpus) for node in look.nodes] == [("gpu1", 8)]
     space.plane("DELETE", f"/api/v1/namespaces/{space.name}/pods/waits")
+
+
+@pytest.mark.parametrize(
+    ("reason", "message"),
+    [
+        ("", ""),
+        ("SchedulingGated", "Scheduling is blocked due to non-empty scheduling gates"),
+        ("Unschedulable", "0/3 nodes are available: 3 node(s) had untolerated taint {nvidia.com/gpu: present}."),
+    ],
+)
+def test_a_pod_that_its_maker_holds_back_waits_for_no_gpu(
+    engine: KubernetesEngine, space: Namespace, reason: str, message: str
+) -> None:
+    make_waiting(space, reason, message)
+    pending = engine.look().pending_gpus
+    space.plane("DELETE", f"/api/v1/namespaces/{space.name}/pods/waits")
+    assert pending == 0
+
+
+def make_waiting(space: Namespace, reason: str, message: str) -> None:
+    """Make a pod with three GPUs and without a node, and say of it what a scheduler would, or nothing."""
+    spec = {name: each for name, each in pod_spec(3).items() if name != "nodeName"}
+    space.make("v1", "Pod", "waits", spec)
+    said = {"type": "PodScheduled", "status": "False", "reason": reason, "message": message}
+    path = f"/api/v1/namespaces/{space.name}/pods/waits/status"
+    space.plane("PATCH", path, {"status": {"conditions": [said] if reason else []}})
 
 
 def test_an_autoscaler_that_pauses_at_zero_is_named(engine: KubernetesEngine, space: Namespace) -> None:

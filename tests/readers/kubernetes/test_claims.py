@@ -125,6 +125,8 @@ def test_a_pod_whose_claims_cannot_be_read_counts_with_a_gpu_of_which_nothing_is
 def test_a_pod_that_waits_for_a_claim_makes_it_unknown_how_many_gpus_are_waited_for() -> None:
     waits = claiming("it")
     del waits["spec"]["nodeName"]
+    said = "0/1 nodes are available: 1 cannot allocate all claims."
+    waits["status"]["conditions"] = [{"type": "PodScheduled", "reason": "Unschedulable", "message": said}]
     pending = KubernetesEngine(Api(waits, claim("it")), SystemClock()).look().pending_gpus
     assert isinstance(pending, Unknown)
     assert "given nothing yet" in pending.why

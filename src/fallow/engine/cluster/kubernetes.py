@@ -56,7 +56,7 @@ class KubernetesEngine:
         return EngineLook(
             self._jobs([pod for pod in pods if pod.node]),
             nodes if isinstance(nodes, Unknown) else tuple(nodes),
-            _waited_for([pod for pod in pods if not pod.node]),
+            _waited_for([pod for pod in pods if pod.waits]),
         )
 
     def way(self, job: ClusterJob, action: Ask | Kill) -> str:

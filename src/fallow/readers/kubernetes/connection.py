@@ -9,7 +9,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 
 from fallow.core.errors import FallowError
-from fallow.core.kube_api import MERGE, KubeAnswer, Question
+from fallow.core.kube_api import MERGE, KubeAnswer, Question, TooLong
 from fallow.core.ports import Clock
 from fallow.core.units import shortened
 from fallow.core.unknown import Unknown
@@ -138,7 +138,7 @@ class KubeConnection:
             for chunk in answer.iter_bytes():
                 body += chunk
                 if len(body) > self._most_bytes:
-                    return Unknown(f"the Kubernetes API answered with more than {self._most_bytes >> 20} MiB")
+                    return TooLong(f"the Kubernetes API answered with more than {self._most_bytes >> 20} MiB")
                 if self._clock.monotonic_s() > until_s:
                     return Unknown(f"the Kubernetes API did not answer within {self._within_s:g} s")
             status = answer.status_code

@@ -3,7 +3,19 @@
 from collections.abc import Callable
 from typing import TypeVar
 
-from fallow.core.kube_api import NOT_FOUND, Json, KubeApi, Question, Resource, items, number, part, text, texts
+from fallow.core.kube_api import (
+    NOT_FOUND,
+    Json,
+    KubeApi,
+    Question,
+    Resource,
+    TooLong,
+    items,
+    number,
+    part,
+    text,
+    texts,
+)
 from fallow.core.kubernetes import KubeObject, OwnerReference
 from fallow.core.unknown import Unknown
 
@@ -25,12 +37,14 @@ def listed(
 ) -> list[T] | Unknown:
     """Return what `read` makes of each object; Unknown unless all pages were read.
 
-    `may_be_absent`: a cluster that does not have this kind at all has no object of it.
+    Of objects that are too long together fewer are asked for at once: people of one namespace can make theirs long,
+    and all others are read all the same. `may_be_absent`: a cluster that does not have this kind at all has no object
+    of it.
     """
     found: list[T] = []
-    onward = ""
+    onward, at_once = "", _PAGE
     for _ in range(_MOST_PAGES):
-        params = (("limit", str(_PAGE)), ("fieldSelector", select), ("continue", onward))
+        params = (("limit", str(at_once)), ("fieldSelector", select), ("continue", onward))
         question = Question(
             "list",
             resource,
@@ -39,6 +53,9 @@ def listed(
             only_metadata=only_metadata,
         )
         answer = api(question)
+        if isinstance(answer, TooLong) and at_once > 1:
+            at_once = max(1, at_once // 10)
+            continue
         if isinstance(answer, Unknown):
             return answer
         if answer.status == NOT_FOUND and may_be_absent:
@@ -52,7 +69,8 @@ def listed(
         onward = text(part(answer.body, "metadata"), "continue", 4096)
         if not onward:
             return found
-    return Unknown(f"there are more than {_PAGE * _MOST_PAGES} {resource.plural}")
+        at_once = min(_PAGE, 2 * at_once)
+    return Unknown(f"there are more than {_PAGE * _MOST_PAGES} {resource.plural}, or many that are too long")
 
 
 def object_of(body: Json, kind: str, group: str) -> KubeObject | None:

@@ -14,6 +14,8 @@ UNFINISHED = "status.phase!=Succeeded,status.phase!=Failed"
 _GPUS = re.compile(r"nvidia\.com/(gpu|gpu\.shared|mig-[a-z0-9.]{1,40}(\.shared)?)", re.ASCII)
 MOST_GPUS = 1024
 _COUNT = re.compile(r"\d{1,4}", re.ASCII)
+_TOO_FEW = "Insufficient nvidia.com/"
+_LONGEST_MESSAGE = 16 << 10
 
 
 @value
@@ -29,6 +31,8 @@ class GpuPod:
     """The names of its resource claims, through which it may hold more; empty for one that has no name yet."""
     doubt: str = ""
     """Why it may hold more than `gpus`, of which one stands for these then."""
+    waits: bool = False
+    """Whether the scheduler says that it has no node for want of GPUs."""
 
 
 def gpu_pod(body: Json) -> GpuPod | None:
@@ -39,7 +43,8 @@ def gpu_pod(body: Json) -> GpuPod | None:
     if itself is None or text(status, "phase") in ("Succeeded", "Failed"):
         return None
     started = text(status, "startTime") or text(part(body, "metadata"), "creationTimestamp")
-    return GpuPod(itself, gpus, text(spec, "nodeName"), time_s(started), claims)
+    node = text(spec, "nodeName")
+    return GpuPod(itself, gpus, node, time_s(started), claims, waits=not node and _waits_for_gpus(status, claims))
 
 
 def gpu_node(body: Json) -> ClusterNode | None:
@@ -62,6 +67,15 @@ def _gpus_of_pod(spec: Json) -> int:
     together = sum(_gpus_in(_wanted(each)) for each in items(spec, "containers"))
     before = max((_gpus_in(_wanted(each)) for each in items(spec, "initContainers")), default=0)
     return min(max(together, before), MOST_GPUS)
+
+
+def _waits_for_gpus(status: Json, claims: tuple[str, ...]) -> bool:
+    """Return whether a pod waits for GPUs. Its maker can hold it back, as by a gate, and wait for nothing."""
+    for each in items(status, "conditions"):
+        if text(each, "type") == "PodScheduled" and text(each, "reason") == "Unschedulable":
+            # Of claims it is not said what they are for; what they hold is a doubt anyway.
+            return bool(claims) or _TOO_FEW in text(each, "message", _LONGEST_MESSAGE)
+    return False
 
 
 def _claims_of_pod(spec: Json, status: Json) -> tuple[str, ...]:
