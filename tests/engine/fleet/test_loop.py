@@ -1,4 +1,4 @@
-"""How often the hosts of a fleet are asked."""
+"""How often the hosts of a fleet are asked, and how much of their answers is kept."""
 
 from collections import Counter
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -12,6 +12,7 @@ from fallow.engine.history.run import Report, Run
 from fallow.engine.machine.clock import SystemClock
 from fallow.engine.machine.world import World
 from fallow.readers.remote_http import RemoteHttp, server_at
+from tests.engine.remote.test_answers import example
 from tests.waiting import until
 
 
@@ -46,3 +47,37 @@ def test_a_host_that_refuses_our_token_is_not_asked_as_often_as_the_others(tmp_p
         journal.close()
         server.shutdown()
     assert handler.asked[True] * 5 < handler.asked[False]
+
+
+class Fat(BaseHTTPRequestHandler):
+    """Answers as fallow does, with much more besides: in bytes of which each becomes six letters."""
+
+    def do_GET(self) -> None:
+        told = example()
+        more = b",".join([b'"%s"' % (b"\xff" * 1000)] * (180 if self.path.startswith("/fat") else 1))
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(told[:-1].encode() + b', "more": [%s]}' % more)
+
+    def log_message(self, *_: object) -> None:
+        """Print nothing."""
+
+
+def test_what_hosts_told_is_no_longer_than_what_a_client_reads_of_all(tmp_path: Path) -> None:
+    with ThreadingHTTPServer(("127.0.0.1", 0), Fat) as server:
+        Thread(target=server.serve_forever).start()
+        url = f"http://127.0.0.1:{server.server_port}"
+        hosts = [Host(name, RemoteHttp(SystemClock(), server_at(f"{url}/{name}"))) for name in ("lean", "fat")]
+        journal = Journal(str(tmp_path), lambda: 1.0, lambda _: None)
+        loop = FleetLoop(Run(World({}), journal, Report(lambda _: None)), hosts, every_s=0.001, silent_for_s=60.0)
+        loop.start()
+        asked = until(
+            lambda: loop.board.hosts, lambda found: all("not asked" not in str(each.silent) for each in found)
+        )
+        loop.end()
+        journal.close()
+        server.shutdown()
+    lean, fat = asked
+    assert lean.facts is not None
+    assert fat.facts is None
+    assert "too long" in str(fat.silent)

@@ -12,6 +12,7 @@ from fallow.readers.remote_http import RemoteHttp
 
 _OK = 200
 _LONGEST = 200
+TOO_LONG = "its answer is too long"
 
 
 @value
@@ -22,13 +23,15 @@ class Host:
     http: RemoteHttp
 
 
-def ask(host: Host, target: str, limit_s: float) -> Facts | Reason:
+def ask(host: Host, target: str, limit_s: float, most_bytes: int = MOST_BYTES) -> Facts | Reason:
     """Return the object that the daemon answers, or why there is none."""
     answer = host.http("GET", f"/api/v1{target}", {}, limit_s)
     if isinstance(answer, Unknown):
         return Reason("host_not_heard", why=shortened(answer.why, _LONGEST))
+    if len(answer.body) > most_bytes:
+        return Reason("host_makes_no_sense", why=TOO_LONG)
     try:
-        facts = checked(answer.body[: MOST_BYTES + 1])
+        facts = checked(answer.body)
     except WRONG_SHAPE as error:
         if answer.status != _OK:
             return Reason("host_answers", code=answer.status, why=f"see what serves {host.http}")

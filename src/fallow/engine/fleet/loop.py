@@ -1,5 +1,6 @@
 """Ask each host of the fleet again and again, in a thread of its own, so that a silent one delays nobody."""
 
+import json
 from collections.abc import Sequence
 from threading import Event, Thread
 
@@ -8,7 +9,7 @@ from fallow.core.fleet import FleetBoard, FleetHost
 from fallow.core.notices import Notice
 from fallow.core.reasons import Reason
 from fallow.core.units import printable, shortened
-from fallow.engine.fleet.ask import Host, ask
+from fallow.engine.fleet.ask import TOO_LONG, Host, ask
 from fallow.engine.history.run import Run
 from fallow.engine.remote.ask import WRONG_SHAPE
 from fallow.engine.remote.status import HostStatus, host_status
@@ -16,6 +17,8 @@ from fallow.engine.remote.status import HostStatus, host_status
 _LIMIT_S = 5.0
 _OLD_S = 60.0
 _LONGEST = 200
+# All that 64 hosts told goes into one answer, of which a client reads 64 MiB.
+_MOST_BYTES = 960 << 10
 # A token that was wrong will be wrong again, and too many wrong ones close that host to all who ask from our address.
 _REFUSED_S = 5.0
 
@@ -103,8 +106,12 @@ class FleetLoop:
 def _status(host: Host) -> HostStatus | Reason:
     """Return what the host tells. Whatever happens is a reason: the thread must go on."""
     try:
-        facts = ask(host, "/status", _LIMIT_S)
-        return facts if isinstance(facts, Reason) else host_status(facts)
+        facts = ask(host, "/status", _LIMIT_S, _MOST_BYTES)
+        if isinstance(facts, Reason):
+            return facts
+        if len(json.dumps(facts)) > _MOST_BYTES:  # what was one byte there may be six here
+            return Reason("host_makes_no_sense", why=TOO_LONG)
+        return host_status(facts)
     except WRONG_SHAPE as error:
         return Reason("host_makes_no_sense", why=shortened(str(error), _LONGEST))
     except Exception as error:  # noqa: BLE001  a thread that ends in silence would show the last answer for ever
