@@ -73,6 +73,14 @@ def zsh(environ: dict[str, str]) -> list[str]:
     return ["zsh", "-d", "-i"]
 
 
+def bare_bash(environ: dict[str, str]) -> list[str]:
+    """One without bash-completion."""
+    file = pathlib.Path(environ["HOME"]) / "rc"
+    script = f"{environ['XDG_DATA_HOME']}/bash-completion/completions/fallow"
+    file.write_text(f"source {script}\nPS1='{READY}'\nset +o history\n")
+    return ["bash", "--noprofile", "--rcfile", str(file), "-i"]
+
+
 TYPED = [
     ("fallow pi\t--ord\tb\t", "[pick][--order][best]"),
     ("fallow stop user:roo\t", "[stop][user:root]"),
@@ -93,6 +101,20 @@ def test_what_is_typed_with_tab_arrives_whole(which, environ: dict[str, str]) ->
                 typing.type("cd ~ && fallow")
             assert typing.type(line).replace("=", "][") == arrives
     assert not (pathlib.Path(environ["HOME"]) / "ran").exists()
+
+
+@pytest.mark.parametrize("which", [bash, bare_bash, zsh])
+def test_a_file_with_a_hostile_name_is_a_file_and_is_not_run(which, environ: dict[str, str]) -> None:  # noqa: ANN001
+    folder = pathlib.Path(environ["HOME"]) / "everybodys"
+    folder.mkdir()
+    (folder / "named$(touch ran)").touch()
+    program_that_tells(folder / "tool$(touch ran)")
+    with shell(which(environ), environ) as typing:
+        typing.type(f"cd {folder} && fallow")
+        assert typing.type("fallow run -- fallowed-program nam\t") == "[run][--][fallowed-program][named$(touch ran)]"
+        assert typing.type("fallow run -- ./to\t") == "[run][--][./tool$(touch ran)]"
+        assert typing.type("fallow up --config nam\t").replace("=", "][") == "[up][--config][named$(touch ran)]"
+    assert not (folder / "ran").exists()
 
 
 def answers(environ: dict[str, str], script: pathlib.Path, line: str, after: str = "") -> list[str]:

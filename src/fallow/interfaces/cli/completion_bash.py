@@ -104,6 +104,7 @@ _fallow_program() {
     done
     local what=-f
     ((at + 1 < COMP_CWORD)) || what=-c
+    compopt -o filenames  # which bash quotes: anybody may have named a file $(...)
     mapfile -t COMPREPLY < <(compgen "$what" -- "$1")
 }
 
