@@ -44,3 +44,13 @@ def test_what_is_unknown_is_empty() -> None:
 def test_no_word_of_another_host_is_a_formula() -> None:
     (row,) = rows(told("=b()", ("=cmd()", "@eve"), None), by="job")
     assert (row["job"], row["user"], row["host"]) == ("'=cmd()", "'@eve", "'=b()")
+
+
+def test_no_word_is_a_formula_where_spreadsheets_part_cells_at_semicolons() -> None:
+    names = ("a;=cmd|'/c calc'!A0;b", 'c; "+1"', "d;-2+3", "＝e;＠f")
+    found = {**added_up([told("h", (name, "eve"), None) for name in names], "job"), "since": "s", "until": "u"}
+    for apart in (",", ";"):
+        cells = [cell for row in csv.reader(io.StringIO(as_csv(found, "job")), delimiter=apart) for cell in row]
+        assert [
+            cell for cell in cells if cell.lstrip('"').lstrip().startswith(("=", "+", "-", "@", "＝", "＠"))
+        ] == []

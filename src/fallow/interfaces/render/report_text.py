@@ -5,6 +5,7 @@ Time is told in hours (`12.5h`), and below one hour in minutes (`45m`); what is 
 
 import csv
 import io
+import re
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any, TextIO
@@ -28,6 +29,7 @@ HEADS = {
 }
 WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 _HOUR_MS, _MINUTE_MS = 3_600_000, 60_000
+_FORMULA = re.compile('(^|;)(["\\s]*[=+@＝＋－＠-])')
 _MANY_HOURS = 1000
 _MJ_PER_KWH = 3_600_000_000
 _RARE = (Activity.FILLED, Activity.STUCK, Activity.UNKNOWN)
@@ -325,7 +327,10 @@ def _facts(line: Line, by: By, cards: dict[str, Card]) -> dict[str, Any]:
 
 
 def csv_cell(fact: object) -> object:
-    """Return a cell that no spreadsheet takes for a formula: other users wrote the commands in it."""
-    if isinstance(fact, str) and fact not in ("", "-") and fact[0] in "=+-@":
-        return f"'{fact}"
+    """Return a cell that no spreadsheet takes for a formula: other users wrote the commands in it.
+
+    Where a comma is in numbers, spreadsheets part the rows at semicolons.
+    """
+    if isinstance(fact, str) and fact != "-":
+        return _FORMULA.sub(r"\1'\2", fact)
     return "" if fact is None else fact
