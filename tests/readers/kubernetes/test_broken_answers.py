@@ -92,8 +92,9 @@ def test_a_list_whose_second_page_is_missing_is_unknown(api: BrokenApi, engine: 
     assert "410" in looked.why
 
 
-def test_an_answer_that_never_ends_is_given_up(api: BrokenApi) -> None:
-    api.pause_s = 0.05
+@pytest.mark.parametrize("has_endless_headers", [False, True])
+def test_an_answer_that_never_ends_is_given_up(api: BrokenApi, *, has_endless_headers: bool) -> None:
+    api.pause_s, api.has_endless_headers = 0.05, has_endless_headers
     engine = KubernetesEngine(connected(api, within_s=0.5), SystemClock())
     looked = engine.look().jobs
     engine.close()
