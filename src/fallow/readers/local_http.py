@@ -20,7 +20,7 @@ from fallow.core.unknown import Unknown
 from fallow.readers.http_exchange import exchange, question, secured
 from fallow.readers.socket_users import listener_of
 
-_MOST_BYTES = 4 << 20
+_MOST_BYTES = 1 << 18  # each answer is parsed, and a user chooses what it is
 _LONGEST_COMPLAINT = 200
 _CREDENTIALS = struct.Struct("3i")
 RightsOf = Callable[[int], AbstractContextManager[None]]
@@ -29,7 +29,7 @@ RightsOf = Callable[[int], AbstractContextManager[None]]
 class LocalHttp:
     """Asks servers of this machine."""
 
-    def __init__(self, clock: Clock, most_bytes: int = _MOST_BYTES, rights_of: RightsOf | None = None) -> None:
+    def __init__(self, clock: Clock, rights_of: RightsOf | None = None, most_bytes: int = _MOST_BYTES) -> None:
         """`rights_of` takes on the rights of a user who named a path, as long as it is entered."""
         self._clock = clock
         self._most_bytes = most_bytes

@@ -16,8 +16,6 @@ from fallow.engine.machine.world import World
 from fallow.engine.owners.known import KnownOwners
 from fallow.readers.local_http import LocalHttp
 
-_MOST_OF_ANSWER = 1 << 18  # each answer is parsed, and a user chooses what it is
-
 
 class JobConditions:
     """Makes conditions that share what they read. One thread makes and calls them."""
@@ -31,7 +29,7 @@ class JobConditions:
         self._lanes = Lanes(world.clock, say)
         self._shared = Shared(self._lanes)
         self._processes = JobProcesses(world, owners, started_here=started_here)
-        self._servers = Servers(world.proc, LocalHttp(world.clock, _MOST_OF_ANSWER), self._shared)
+        self._servers = Servers(world.proc, LocalHttp(world.clock), self._shared)
 
     def begin(self, texts: Sequence[str]) -> tuple[JobCondition, ...]:
         """Return new conditions for one job, as people wrote them."""

@@ -29,7 +29,6 @@ from fallow.readers.owners.traces import trace
 from fallow.readers.proc import Proc
 
 _ANSWERS_WITHIN_S = 2.0
-_MOST_BYTES = 1 << 18
 Recent = RecentAnswers[Mapping[str, OwnerFacts]]
 ENGINE = "FALLOW_CONTAINER_ENGINE"
 """The variable that names the socket of a container engine which is not in its usual place."""
@@ -55,7 +54,7 @@ def contact(world: World, owner: Owner, pid: int, recent: Recent | None = None) 
     """
     if _is_around_us(world.proc, owner):
         return None
-    http = LocalHttp(world.clock, _MOST_BYTES, _rights_of)
+    http = LocalHttp(world.clock, _rights_of)
     match owner.kind:
         case OwnerKind.NOTEBOOK:
             return _notebook(world.proc, owner, pid, http, recent or Recent(world.clock))
