@@ -47,7 +47,12 @@ def users_of(*names: str) -> set[str]:
 @pytest.mark.parametrize(
     ("effect", "names", "doors"),
     [
-        ("asks the time", ("time", "datetime.now", "datetime.utcnow"), {"engine/machine/clock.py"}),
+        # What a thread has used of the CPU is no clock that a test could drive.
+        (
+            "asks the time",
+            ("time", "datetime.now", "datetime.utcnow"),
+            {"engine/machine/clock.py", "actuators/files/cpu_time.py"},
+        ),
         ("speaks to the driver", ("fallow.readers.nvml_library",), {"readers/nvml.py"}),
         (
             "loads C libraries",
