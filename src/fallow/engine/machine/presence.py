@@ -48,6 +48,8 @@ class PresenceCheck:
             return hours
         if not self._rules.mind_users:
             return None
+        if self._own:  # one that was closed is ours no more: the next person gets its number
+            self._own &= own_terminals(self._world.proc)
         return who_is_at_a_terminal(self._terminals, self._rules.user_idle_s, self._rules.ignore_users, self._own)
 
     def _hours(self) -> Reason | None:
