@@ -159,12 +159,13 @@ def _left_over(world: World, gpus: Sequence[Gpu], *, shared: bool) -> dict[str, 
     make such a lock on a file of their own.
     """
     found = {} if shared else world.proc.launched_on(tuple(str(gpu.uuid) for gpu in gpus), world.has_the_same_gpus)
-    table = LockTable(world.proc)
+    table: LockTable | None = None
     against: dict[str, Reason] = {}
     for gpu in gpus:
         uuid = str(gpu.uuid)
         lock = None
         if not world.folder.is_settled(uuid):
+            table = LockTable(world.proc) if table is None else table
             lock = table.elsewhere(seal_of(world.folder.path, uuid), world.folder.inode(uuid))
         if uuid in found:
             against[gpu.label] = Reason("left_over", pid=found[uuid])
