@@ -193,6 +193,26 @@ def test_its_owner_is_told_on_their_terminal_and_nobody_else_on_theirs(
         os.close(fd)
 
 
+@pytest.mark.several_users
+def test_a_terminal_that_is_another_users_by_now_is_not_written_to(
+    patrol: Callable[..., Resident], start: Start, tmp_path: pathlib.Path
+) -> None:
+    """A record of a login that was left over had a warning, with the name of the job, written to a neighbour."""
+    (mine, my_terminal), (others, other_terminal) = os.openpty(), os.openpty()
+    os.fchown(other_terminal, 61001, -1)
+    names = [os.ttyname(fd).removeprefix("/dev/") for fd in (my_terminal, other_terminal)]
+    logged_in = [record(USER_PROCESS, name, getpass.getuser(), 384) for name in names]
+    (tmp_path / "utmp").write_bytes(b"".join(logged_in))
+    job, resident = start(), patrol(utmp=str(tmp_path / "utmp"))
+    resident("turn", gpus=[(on(0, job.pid),)] * 17)
+    assert f"fallow: your job {job.pid} " in os.read(mine, 4096).decode()
+    os.set_blocking(others, False)
+    with pytest.raises(BlockingIOError):
+        os.read(others, 1)
+    for fd in (mine, my_terminal, others, other_terminal):
+        os.close(fd)
+
+
 def test_a_rule_that_only_reports_never_signals_and_reports_once(
     patrol: Callable[..., Resident], start: Start
 ) -> None:

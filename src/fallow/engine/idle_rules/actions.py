@@ -192,7 +192,13 @@ class ProcessJobActions:
         return JobTree(table, self._job.first, now, spare=is_anothers, beside=self._job.members)
 
     def _tell_user(self, sentence: str) -> list[str]:
-        return write_to(self._shared.terminals_of(self._job.users), f"your {self._job.name} {sentence}")
+        users = self._job.users
+        # A record of a login may be left over, and its terminal another user's by now.
+        return write_to(
+            self._shared.terminals_of(users),
+            f"your {self._job.name} {sentence}",
+            lambda uid: uid == 0 or user_name(uid) in users,
+        )
 
 
 class _RecentTable:
