@@ -6,6 +6,7 @@ import pathlib
 import signal
 import subprocess
 import sys
+from time import thread_time
 
 import pytest
 
@@ -19,6 +20,7 @@ from fallow.readers.proc import Proc
 from tests.conftest import Fallow
 from tests.places import LIMIT_S
 
+ADA = 61001
 UUID = "GPU-fa110000-0000-4000-8000-000000000000"
 WAITS = [
     ("run", "--wait", "--", "true"),
@@ -134,6 +136,34 @@ def test_a_label_whose_place_is_held_stays_though_its_process_cannot_be_seen(wor
     assert swept(world) == set()
     os.close(other)
     assert swept(world) == {f"waiting-{10**9 + 1}"}
+    os.close(fd)
+
+
+@pytest.mark.several_users
+def test_a_user_looks_only_at_labels_of_their_own_to_sweep_them(world: World) -> None:
+    """Nobody else's can be removed, and each of them would be looked for in the lines of all GPUs."""
+    put(world, 10**9 + 1, 4_100_000, 7)
+    put(world, 10**9 + 2, 4_100_000, 8)
+    os.chown(f"{world.folder.path}/waiting-{10**9 + 2}", ADA, ADA)
+    asked: list[int | None] = []
+    folder = world.folder
+    os.seteuid(ADA)
+    try:
+        sweep(folder, lambda label: asked.append(label.birth) is None)
+    finally:
+        os.seteuid(0)
+    assert asked == [8]
+
+
+def test_many_labels_and_locks_delay_a_launch_by_a_bounded_time(world: World) -> None:
+    fd = world.folder.open(UUID)
+    for place in range(20_000):
+        ofd_locks.take(fd, 10**9 + 2 * place)
+    for ticket in range(200):
+        put(world, 10**9 + 10**6 + ticket, 4_100_000, 7)
+    began_s = thread_time()
+    assert swept(world), "some of them"
+    assert thread_time() - began_s < 0.1
     os.close(fd)
 
 

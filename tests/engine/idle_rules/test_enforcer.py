@@ -520,6 +520,16 @@ def test_a_process_that_hangs_is_reported_or_stopped_as_the_rule_says(
     assert [notice.event for notice in resident("notices")][:2] == ["warned", "stuck"]
 
 
+def stop_after_stacks(resident: Resident, job: "subprocess.Popen[str]") -> None:
+    """Let the rule stop a job on GPU 0; its stacks are written before it is asked."""
+    told: list[str] = resident("turn", gpus=[(on(0, job.pid),)] * 26)
+    while not any("stacks" in line for line in told):
+        assert lives(job), "it is not asked before"
+        told += resident("turn", gpus=[(on(0, job.pid),)], every_s=0.01)
+    resident("turn", gpus=[(on(0, job.pid),)])
+    assert job.wait(LIMIT_S) == -signal.SIGTERM
+
+
 def test_stacks_are_written_before_it_is_asked(
     patrol: Callable[..., Resident], start: Start, tmp_path: pathlib.Path
 ) -> None:
@@ -528,11 +538,6 @@ def test_stacks_are_written_before_it_is_asked(
     old.touch()
     os.truncate(old, 1 << 30)  # more than all of them may take
     job, resident = start("def forgotten():\n    signal.pause()\nforgotten()"), patrol({**RULE, "dump_stacks": True})
-    told: list[str] = resident("turn", gpus=[(on(0, job.pid),)] * 26)
-    while not any("stacks" in line for line in told):
-        assert lives(job), "it is not asked before"
-        told += resident("turn", gpus=[(on(0, job.pid),)], every_s=0.01)
-    resident("turn", gpus=[(on(0, job.pid),)])
-    assert job.wait(LIMIT_S) == -signal.SIGTERM
+    stop_after_stacks(resident, job)
     (written,) = (tmp_path / "state" / "simulated").glob("stacks-*.txt")
     assert "forgotten" in written.read_text()

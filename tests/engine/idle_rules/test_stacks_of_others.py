@@ -5,7 +5,6 @@ import pathlib
 import pwd
 import re
 import shutil
-import signal
 import subprocess
 import tempfile
 from collections.abc import Callable
@@ -13,8 +12,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.engine.idle_rules.enforcer_resident import Resident
-from tests.engine.idle_rules.test_enforcer import RULE, Start, lives, on, patrol, start
-from tests.places import LIMIT_S
+from tests.engine.idle_rules.test_enforcer import RULE, Start, patrol, start, stop_after_stacks
 
 __all__ = ["patrol", "start"]  # fixtures
 pytestmark = pytest.mark.several_users
@@ -83,12 +81,7 @@ def begin(request: pytest.FixtureRequest, start: Start, box: pathlib.Path) -> Be
 def stacks(patrol: Patrol, job: subprocess.Popen[str]) -> str:
     """What came of writing the stacks of a job; it is asked to end afterwards."""
     resident = patrol({**RULE, "dump_stacks": True})
-    told: list[str] = resident("turn", gpus=[(on(0, job.pid),)] * 26)
-    while not any("stacks" in line for line in told):
-        assert lives(job), "it is not asked before"
-        told += resident("turn", gpus=[(on(0, job.pid),)], every_s=0.01)
-    resident("turn", gpus=[(on(0, job.pid),)])
-    assert job.wait(LIMIT_S) == -signal.SIGTERM
+    stop_after_stacks(resident, job)
     *_, words = [why for kind, _, why in resident("events") if kind == "outcome" and "stacks" in why]
     return words
 

@@ -4,14 +4,15 @@ import os
 import pathlib
 import subprocess
 import sys
-from collections.abc import Iterator
 
 import pytest
 
-from tests.actuators.claims.test_users import ADA, Users
+from tests.actuators.claims.test_users import ADA, Users, users
 from tests.conftest import Fallow
 from tests.interfaces.cli.filled import Fill
 from tests.places import ME, REPOSITORY
+
+__all__ = ["users"]  # a fixture
 
 
 @pytest.fixture
@@ -73,21 +74,11 @@ def test_nobody_else_may_have_it_reload(simulated: Fallow, open_folder: pathlib.
     assert not running.told("config reloaded")
 
 
-@pytest.fixture
-def users(open_folder: pathlib.Path) -> Iterator[Users]:
-    """Ada: root looks for a config in the home of the machine's own root, which no test may touch."""
-    open_folder.chmod(0o1777)
-    made = Users(open_folder)
-    yield made
-    for process in made.started:
-        process.kill()
-        process.communicate()
-
-
 @pytest.mark.several_users
 def test_a_daemon_that_had_no_config_finds_the_one_that_was_written_since(
     users: Users, open_folder: pathlib.Path
 ) -> None:
+    """Of Ada: root looks for a config in the home of the machine's own root, which no test may touch."""
     home = open_folder / "home"
     config = home / ".config" / "fallow" / "fallow.toml"
     config.parent.mkdir(parents=True)

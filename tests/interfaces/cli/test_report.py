@@ -264,7 +264,7 @@ def test_history_of_another_time_is_told_apart_from_none(fallow: Fallow) -> None
         (("--by", "moon"), 2, "moon"),
         (("--by", "host"), 2, "--by host is only told of a fleet; add --fleet"),
         (("--fleet", "--by", "node"), 2, "--by node is not told of a fleet; write host, gpu, user, job or day"),
-        (("--fleet", "--format", "html"), 2, "--fleet has no page; write --format table, json or csv"),
+        (("--fleet", "--format", "html"), 2, "--fleet is not told as html; write --format table, json or csv"),
         (("--fleet", "--cluster"), 2, "--cluster does not go with --fleet"),
         (("--dry-run",), 2, "--dry-run is for --mail"),
         (("--mail", "--format", "csv"), 2, "--format does not go with --mail"),

@@ -16,7 +16,7 @@ from fallow.interfaces.stderr import Stderr
 def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
     """Ask the daemon for the sum of all reports, and print it."""
     if args.format == "html":
-        raise WrongUsage("--fleet has no page", "write --format table, json or csv")
+        raise WrongUsage("--fleet is not told as html", "write --format table, json or csv")
     if args.price or args.alone:
         raise WrongUsage("--fleet takes the prices of each host's own config", "leave --price and --alone out")
     found = world.daemon(voice.note).fleet_report(args.since, args.by, args.until)

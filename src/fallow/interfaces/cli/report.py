@@ -88,7 +88,7 @@ def add_options(made: Parser) -> None:
     made.add_argument(
         "--fleet",
         action="store_true",
-        help="add up the hours of all hosts that the daemon asks",
+        help="add up the hours of all hosts that the daemon asks; not as html",
     )
 
 
