@@ -1,4 +1,4 @@
-"""Reads which files a process has open, and how many."""
+"""Reads which files a process has open or in its memory, and how many."""
 
 import os
 from collections.abc import Collection
@@ -8,6 +8,7 @@ from fallow.core.value import value
 from fallow.readers.proc_files import pass_on_shortage
 
 _MOST = 16384
+_MOST_OF_MAPS = 16 << 20  # a process has some ten thousand mappings at most, and may give their files long names
 
 
 @value
@@ -44,3 +45,18 @@ def how_many(root: str, pid: int) -> int:
         return os.stat(f"{root}/{pid}/fd").st_size
     except OSError:
         return 0
+
+
+def mapped_files(root: str, pid: int, paths: Collection[str]) -> frozenset[str]:
+    """Return which of these files a process has in its memory: it did that itself, or was forked from who did.
+
+    An open file can be handed to any program that takes descriptors from strangers. A mapping cannot.
+    """
+    try:
+        with open(f"{root}/{pid}/maps", "rb") as maps:
+            lines = maps.readlines(_MOST_OF_MAPS)
+    except OSError as error:
+        pass_on_shortage(error)
+        return frozenset()
+    names = {fields[5] for line in lines if len(fields := line.rstrip(b"\n").split(None, 5)) == 6}
+    return frozenset(path for path in paths if os.fsencode(path) in names)

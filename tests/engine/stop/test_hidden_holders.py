@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -17,7 +18,20 @@ from tests.standin import Process, World
 from tests.waiting import until
 
 GIB = 2**30
-OPENER = "import sys\nkept = [open(sys.argv[2]) for _ in range(int(sys.argv[1]))]\nprint('open', flush=True)\ninput()"
+OPENER = """
+import mmap, sys
+kept = [open(sys.argv[2]) for _ in range(int(sys.argv[1]) - 1)]  # and Python opens what it maps once more
+mapped = mmap.mmap(kept[0].fileno(), 1, prot=mmap.PROT_READ)
+print("open", flush=True)
+input()
+"""
+TAKER = """
+import socket, sys
+line = socket.socket(fileno=0)
+kept = socket.recv_fds(line, 1, 16)
+print("open", flush=True)
+line.recv(1)
+"""
 FORKER = f"""
 import os, subprocess, sys
 if sys.argv[3] == "child":
@@ -35,6 +49,8 @@ def cards(make_world: Callable[..., World], fallow: Fallow, tmp_path: pathlib.Pa
     """2 idle cards with device files."""
     world = make_world(cards=2)
     fallow.environ.update(world.nodes(tmp_path / "dev"))
+    for node in (tmp_path / "dev").iterdir():
+        node.write_bytes(b" ")  # so that it can be mapped
     return world
 
 
@@ -160,6 +176,23 @@ def test_who_only_calls_itself_a_monitor_is_offered(fallow: Fallow, cards: World
     )
     false = opened(20, 0, "nvidia-smi", neighbour)
     assert offered(fallow) == [false.pid]
+
+
+def test_a_service_that_was_handed_open_device_files_by_a_neighbour_is_not_offered(
+    fallow: Fallow, cards: World
+) -> None:
+    """As a message bus is, which keeps them for a receiver that reads nothing."""
+    cards[0].memory_used = 20 * GIB
+    ours, its = socket.socketpair()
+    command = [sys.executable, "-c", TAKER]
+    with subprocess.Popen(command, stdin=its, stdout=subprocess.PIPE, text=True) as service, ours, its:
+        with open(f"{fallow.environ['FALLOW_DEVICES']}/nvidia0", encoding="ascii") as node:
+            socket.send_fds(ours, [b"x"], [node.fileno()] * 8)
+        assert service.stdout is not None
+        assert service.stdout.readline() == "open\n"
+        assert offered(fallow) == []
+        assert "held by no process that can be seen" in fallow("stop", "0", "--yes").stderr
+    assert service.returncode == 0
 
 
 def test_who_has_it_open_as_seldom_as_monitors_have_or_another_card_is_not_offered(

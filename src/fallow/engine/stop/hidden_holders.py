@@ -6,6 +6,8 @@ is taken for a holder only if all of this is so:
 
     the GPU has memory in use that no listed process accounts for
     the process has called cuInit, which shows in how often it has the node open
+    it has the node in its memory, as each CUDA context has: open files can be handed to a program of somebody else,
+    such as a message bus, and a mapping cannot
     it is listed on no GPU, and neither below nor above a process that is
     it is no monitor, by a name that it cannot have given itself
 
@@ -24,6 +26,7 @@ from fallow.core.unknown import Unknown
 from fallow.core.value import replace
 from fallow.engine.machine.newcomers import HAS_BEGUN_CUDA, MONITORS
 from fallow.engine.machine.world import World
+from fallow.readers.descriptors import mapped_files
 
 _NOT_LISTED = Unknown("the driver does not list it")
 
@@ -65,6 +68,7 @@ class HiddenHolders:
         kin = listed.union(*(islice(proc.ancestors(pid), DEEPEST) for pid in listed))
         for pid in proc.pids():
             opened = frozenset[str]() if pid in kin else self._opened(pid, wanted)
+            opened = opened and mapped_files(self._world.proc.root, pid, opened)
             if (
                 opened
                 and listed.isdisjoint(islice(proc.ancestors(pid), DEEPEST))
