@@ -6,6 +6,8 @@ always be given a package: by its pip or, if it has none, by uv.
 
 import sys
 
+from fallow.core.shell_word import shell_word
+
 _PACKAGES = {
     "cuda": "'cuda-bindings>=12.8'",
     "cuda-bindings": "'cuda-bindings>=12.8'",
@@ -24,6 +26,7 @@ def install(packages: str) -> str:
     """Return the command that installs these packages."""
     from importlib.util import find_spec  # noqa: PLC0415  loaded only where something is missing
 
+    python = shell_word(sys.executable)
     if find_spec("pip") is None:
-        return f"uv pip install --python {sys.executable} {packages}"
-    return f"{sys.executable} -m pip install {packages}"
+        return f"uv pip install --python {python} {packages}"
+    return f"{python} -m pip install {packages}"

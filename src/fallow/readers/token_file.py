@@ -4,6 +4,7 @@ import os
 import stat
 
 from fallow.core.errors import NotPermitted, WrongUsage
+from fallow.core.shell_word import shell_word
 
 _SHORTEST = 16
 _LONGEST_BYTES = 4096
@@ -25,7 +26,9 @@ def read_token(path: str) -> str:
         if facts.st_uid not in (0, os.geteuid()):
             raise NotPermitted(f"the token in {path} belongs to somebody else; it must be yours")
         if facts.st_mode & 0o077:
-            raise NotPermitted(f"others can read the token in {path}; make it yours alone: chmod 600 {path}")
+            raise NotPermitted(
+                f"others can read the token in {path}; make it yours alone: chmod 600 {shell_word(path)}"
+            )
         word = file.read(_LONGEST_BYTES).decode(errors="replace").strip()
     if len(word) < _SHORTEST or not word.isascii() or not word.isprintable() or " " in word:
         raise WrongUsage(f"the token in {path} must be one word of at least {_SHORTEST} letters, digits or signs")

@@ -91,12 +91,13 @@ def test_picks_of_two_users_spread(users: Users) -> None:
 
 
 def test_a_folder_that_its_owner_shut_is_told_with_what_to_do(users: Users) -> None:
+    folder = users.environ["FALLOW_CLAIM_DIR"] = f"{users.environ['FALLOW_CLAIM_DIR']} of all"
     assert users.run(ADA, "pick")[0] == 0
-    os.chmod(users.environ["FALLOW_CLAIM_DIR"], 0o755)
+    os.chmod(folder, 0o755)
     code, out, err = users.run(BOB, "run", "--", "true")
     assert (code, out) == (77, "")
     assert err.count("\n") == 1
-    assert "chmod 1777" in err
+    assert f"chmod 1777 '{folder}'" in err
 
 
 def test_a_file_that_its_owner_shut_is_told_and_nothing_runs(users: Users) -> None:

@@ -84,6 +84,10 @@ def test_a_unit_that_starts_another_fallow_or_none_is_told(tmp_path: pathlib.Pat
     assert agreed(tmp_path, f"{sys.executable} -P -m fallow up").health is Health.OK
     another = agreed(tmp_path, f"{other} up")
     assert (another.health, str(other) in another.means) == (Health.LACKING, True)
+    assert agreed(tmp_path, f'-"{own_program()}" up').health is Health.OK, "in quotes"
+    (tmp_path / "100 %").symlink_to(other.parent)
+    spaced = agreed(tmp_path, rf"{tmp_path}/100\x20%%/fallow up")
+    assert (spaced.health, f"'{tmp_path}/100 %/fallow'" in spaced.means) == (Health.LACKING, True)
     gone = agreed(tmp_path, f"{tmp_path}/gone up")
     assert (gone.health, "is not there" in gone.means) == (Health.BROKEN, True)
     assert "doctor --unit" in gone.remedy

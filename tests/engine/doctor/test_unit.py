@@ -11,10 +11,11 @@ import sys
 
 import pytest
 
+from fallow.engine.machine.unit_words import program_of
 from tests.actuators.claims.test_users import ADA, Users
 from tests.conftest import Fallow, refuse_to_skip
 from tests.interfaces.socket.conftest import start_daemon  # noqa: F401  a fixture
-from tests.places import LIMIT_S, REPOSITORY
+from tests.places import BIN, LIMIT_S, REPOSITORY
 
 MOST_EXPOSED = 4.0
 SHIPPED = (REPOSITORY / "src" / "fallow" / "examples" / "fallow.service").read_text()
@@ -58,6 +59,20 @@ def analyze(*words: str) -> subprocess.CompletedProcess[str]:
 def test_it_starts_this_very_fallow(unit: pathlib.Path) -> None:
     (program,) = re.findall(r"^ExecStart=(\S+) up$", unit.read_text(), re.MULTILINE)
     assert program == shutil.which("fallow", path=str(pathlib.Path(sys.executable).parent))
+
+
+def test_it_starts_a_fallow_whose_path_has_spaces_and_a_per_cent_sign(fallow: Fallow, tmp_path: pathlib.Path) -> None:
+    """systemd would start the first word of the path, as root, and expand what a per cent sign begins."""
+    program = tmp_path / "Größe und 100%i" / "fallow"
+    program.parent.mkdir()
+    program.symlink_to(BIN / "fallow")
+    text, _ = fallow.start_other(str(program), "doctor", "--unit").communicate(timeout=LIMIT_S)
+    assert program_of(text) == str(program)
+    unit = tmp_path / "fallow.service"
+    unit.write_text(text)
+    assert analyze("verify", "--recursive-errors=no", str(unit)).stderr == ""
+    program.unlink()
+    assert f"Command {program} is not executable" in analyze("verify", str(unit)).stderr
 
 
 def test_systemd_finds_no_mistake_in_it(unit: pathlib.Path) -> None:

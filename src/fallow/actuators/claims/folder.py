@@ -17,6 +17,7 @@ from functools import lru_cache
 from fallow.actuators.claims import folder_care
 from fallow.actuators.claims.folder_care import NOT_PLAIN
 from fallow.core.errors import OF_THE_DISK, FallowError, NotPermitted, WrongUsage
+from fallow.core.shell_word import shell_word
 
 _SHARED = "/run/lock"
 _OURS = "/run/lock/fallow"
@@ -278,7 +279,8 @@ def _fit(path: str, fd: int, *, made: bool, take_over: bool) -> None:
     if os.fstatvfs(fd).f_flag & os.ST_RDONLY:
         where = f"the claim folder {path} is on a file system that is mounted read-only"
         raise NotPermitted(f"{where}; remount it, {_ELSE_NAME}")
-    raise NotPermitted(f"the claim folder {path} is shut to this user; as its owner or root run: chmod 1777 {path}")
+    way = f"as its owner or root run: chmod 1777 {shell_word(path)}"
+    raise NotPermitted(f"the claim folder {path} is shut to this user; {way}")
 
 
 def _open_to_us(fd: int) -> bool:

@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 
 from fallow.core.errors import FallowError, NotPermitted
+from fallow.core.shell_word import shell_word
 from fallow.core.units import printable
 
 OWN_FOLDER = "set FALLOW_STATE_DIR to a folder of yours"
@@ -200,7 +201,9 @@ def _demand_trusted(fd: int, path: str) -> None:
     if found.st_mode & stat.S_ISVTX:
         return  # others may add to it, but cannot touch what is not theirs
     if found.st_mode & stat.S_IWOTH or (found.st_mode & stat.S_IWGRP and not _is_our_own_group(found.st_gid)):
-        raise NotPermitted(f"others may write to {path}, and change what is kept in it; try: chmod go-w {path}")
+        raise NotPermitted(
+            f"others may write to {path}, and change what is kept in it; try: chmod go-w {shell_word(path)}"
+        )
 
 
 def _demand_private(fd: int, path: str) -> None:
@@ -210,7 +213,9 @@ def _demand_private(fd: int, path: str) -> None:
             f"{path} belongs to {_name_of(found.st_uid)}, not to us; name another place in FALLOW_STATE_DIR"
         )
     if found.st_mode & _OTHERS_WRITE:
-        raise NotPermitted(f"others may write to {path}, and change what is kept in it; try: chmod go-w {path}")
+        raise NotPermitted(
+            f"others may write to {path}, and change what is kept in it; try: chmod go-w {shell_word(path)}"
+        )
 
 
 def _is_our_own_group(gid: int) -> bool:

@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import Any, NoReturn
 
 from fallow.core.errors import CannotRun, CommandNotFound, FallowError
+from fallow.core.shell_word import shell_word
 
 OURSELVES = (sys.executable, "-P", "-m", "fallow")
 """The command for this fallow, whatever PATH and the current folder contain: this interpreter and its package."""
@@ -40,7 +41,7 @@ def find(command: Sequence[str], environ: Mapping[str, str]) -> str:
         raise CannotRun(f"{name} is a folder")
     there = name if os.sep in name else shutil.which(name, mode=os.F_OK, path=environ.get("PATH"))
     if there is not None and os.path.exists(there):
-        raise CannotRun(f"{there} is not executable; try: chmod +x {there}")
+        raise CannotRun(f"{there} is not executable; try: chmod +x {shell_word(there)}")
     way = (
         "see whether its path is right" if os.sep in name else "see whether its name is right, or name its whole path"
     )

@@ -2,9 +2,9 @@
 
 import os
 import re
-import shlex
 import sys
 from collections.abc import Iterable, Iterator, Mapping
+from shlex import quote
 
 from fallow.actuators.process.helpers import Helpers
 from fallow.actuators.process.spawn import find
@@ -12,6 +12,7 @@ from fallow.core.errors import CannotRun, CommandNotFound
 from fallow.core.units import printable
 from fallow.engine.doctor.finding import CheckFinding, Health, broken, lacking, ok
 from fallow.engine.machine.installation import COMPLETION, MAN, VERSION, is_own, on_path, own_program, shared_file
+from fallow.engine.machine.unit_words import program_of
 from fallow.engine.machine.unix_http import NoAnswer
 from fallow.engine.machine.world import World
 from fallow.readers.accounts import home as account_home
@@ -27,19 +28,18 @@ _BEGINS = "# fallow as a service of systemd"
 
 def program(world: World) -> Iterator[CheckFinding]:
     """Check which fallow is started by its name."""
-    ours, found = own_program(), on_path(world.environ.get("PATH", os.defpath))
+    found = on_path(world.environ.get("PATH", os.defpath))
+    ours, folder = quote(own_program()), quote(os.path.dirname(own_program()))
     if not found:
         means = f"{ours} is not on the PATH: `fallow` is no command in a shell"
-        yield lacking(
-            "command", means, f"add {os.path.dirname(ours)} to the PATH, or link {ours} into a folder of it"
-        )
+        yield lacking("command", means, f"add {folder} to the PATH, or link {ours} into a folder of it")
     elif not is_own(found[0]):
-        means = f"`fallow` in a shell is {found[0]}, another installation than this one ({ours})"
-        yield lacking("command", means, f"remove one of them, or put {os.path.dirname(ours)} first in the PATH")
+        means = f"`fallow` in a shell is {quote(found[0])}, another installation than this one ({ours})"
+        yield lacking("command", means, f"remove one of them, or put {folder} first in the PATH")
     else:
         others = [each for each in found[1:] if not is_own(each)]
-        beside = f"; there is another one behind it on the PATH, {', '.join(others)}" if others else ""
-        yield ok("command", f"`fallow` in a shell is {found[0]}, this one{beside}")
+        beside = f"; there is another one behind it on the PATH, {', '.join(map(quote, others))}" if others else ""
+        yield ok("command", f"`fallow` in a shell is {quote(found[0])}, this one{beside}")
 
 
 def agreement(world: World, units: Iterable[str] = UNITS) -> Iterator[CheckFinding]:
@@ -74,7 +74,7 @@ def _of_the_package() -> Iterator[CheckFinding]:
     python = first.removeprefix("#!").split(" ")[0]
     in_its_folder = os.path.dirname(python) == os.path.dirname(sys.executable)
     if python.startswith("/") and "python" in os.path.basename(python) and not in_its_folder:
-        yield broken("program", f"{ours} starts {python}, and not {sys.executable}", again)
+        yield broken("program", f"{quote(ours)} starts {quote(python)}, and not {quote(sys.executable)}", again)
 
 
 def _of_the_unit(units: Iterable[str]) -> Iterator[CheckFinding]:
@@ -83,13 +83,13 @@ def _of_the_unit(units: Iterable[str]) -> Iterator[CheckFinding]:
         return
     with open(path, encoding="utf-8", errors="replace") as file:
         text = file.read()
-    started = re.search(r"^ExecStart=[-@:+!]*(\S+)", text, re.MULTILINE)
+    started = program_of(text)
     write = f"fallow doctor --unit > {path}, then systemctl daemon-reload and systemctl restart fallow"
-    if started is None or not os.path.exists(started[1]):
-        what = "nothing" if started is None else f"{started[1]}, which is not there"
+    if started is None or not os.path.exists(started):
+        what = "nothing" if started is None else f"{quote(started)}, which is not there"
         yield broken("unit", f"{path} starts {what}", write)
-    elif started[1] != sys.executable and not is_own(started[1]):
-        means = f"{path} starts {started[1]}, another installation than this one ({own_program()})"
+    elif started != sys.executable and not is_own(started):
+        means = f"{path} starts {quote(started)}, another installation than this one ({quote(own_program())})"
         yield lacking("unit", means, write)
     elif text.startswith(_BEGINS) and (missing := _settings(_shipped_unit()) - _settings(text)):
         more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
@@ -126,20 +126,21 @@ def man_pages(world: World) -> Iterator[CheckFinding]:
         means = "this installation has none, as it was not installed from a wheel or a package; `fallow help` works"
         yield lacking("man pages", means, "install its wheel or package; in a clone: pip install . (without -e)")
         return
+    folder = quote(os.path.dirname(page))
     try:
         ran = Helpers(world.clock.monotonic_s).run(["man", "-w", "fallow"], world.environ, _ANSWERS_WITHIN_S)
     except (CommandNotFound, CannotRun):
-        means = f"there is no man here to show them (they are in {os.path.dirname(page)}); `fallow help` works"
+        means = f"there is no man here to show them (they are in {folder}); `fallow help` works"
         yield lacking("man pages", means, "install man, on Debian: apt install man-db")
         return
     if ran.ok and os.path.realpath(ran.last_line or "") == os.path.realpath(page):
-        yield ok("man pages", f"man finds them, in {os.path.dirname(page)}")
+        yield ok("man pages", f"man finds them, in {folder}")
     else:
         other = (
             f"man finds {printable(ran.last_line)}, of another installation" if ran.ok else "man does not find them"
         )
-        link = f"ln -s {os.path.dirname(page)}/fallow*.1 /usr/local/share/man/man1/"
-        yield lacking("man pages", f"{other} (they are in {os.path.dirname(page)}); `fallow help` works", link)
+        link = f"ln -s {folder}/fallow*.1 /usr/local/share/man/man1/"
+        yield lacking("man pages", f"{other} (they are in {folder}); `fallow help` works", link)
 
 
 def completion(world: World) -> Iterator[CheckFinding]:
@@ -159,8 +160,8 @@ def completion(world: World) -> Iterator[CheckFinding]:
 def _writes_completion(shell: str, path: str) -> str:
     """Return the line of shell that writes it, with its folder if that is not there yet."""
     folder = os.path.dirname(path)
-    make = "" if os.path.isdir(folder) else f"mkdir -p {shlex.quote(folder)} && "
-    return f"{make}fallow completion {shell} > {shlex.quote(path)}"
+    make = "" if os.path.isdir(folder) else f"mkdir -p {quote(folder)} && "
+    return f"{make}fallow completion {shell} > {quote(path)}"
 
 
 def completion_places(environ: Mapping[str, str]) -> dict[str, list[str]]:

@@ -3,12 +3,14 @@
 import argparse
 import os
 import sys
+from shlex import quote
 
 from fallow.actuators.process import spawn
 from fallow.core.api import VERSION
 from fallow.core.errors import WrongUsage
 from fallow.engine.doctor.finding import CheckFinding, Health, ok
 from fallow.engine.machine.installation import how_installed
+from fallow.engine.machine.unit_words import in_unit
 from fallow.engine.machine.world import World
 from fallow.interfaces.cli.options import Parser, add_json
 from fallow.interfaces.render.as_json import as_text
@@ -101,8 +103,8 @@ def _program() -> CheckFinding:
     from fallow import __version__
 
     python = ".".join(map(str, sys.version_info[:3]))
-    how = how_installed(sys.prefix)
-    return ok("fallow", f"{__version__} with Python {python}, in {os.path.dirname(sys.executable)}, installed {how}")
+    folder, how = quote(os.path.dirname(sys.executable)), how_installed(sys.prefix)
+    return ok("fallow", f"{__version__} with Python {python}, in {folder}, installed {how}")
 
 
 def _show(found: list[CheckFinding]) -> None:
@@ -135,5 +137,5 @@ def _unit() -> str:
     """Return the shipped systemd unit, with the path of this fallow in it."""
     text = _shipped("fallow.service")
     called = os.path.abspath(sys.argv[0])
-    ours = called if os.path.basename(called) == "fallow" else " ".join(spawn.OURSELVES)
-    return text.replace("/usr/local/bin/fallow", ours)
+    ours = (called,) if os.path.basename(called) == "fallow" else spawn.OURSELVES
+    return text.replace("/usr/local/bin/fallow", " ".join(map(in_unit, ours)))
