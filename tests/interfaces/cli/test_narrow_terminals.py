@@ -1,10 +1,12 @@
 """What is printed fits a narrow terminal, and a path in it can be copied in one piece."""
 
 import pathlib
+import re
 import time
 
 import pytest
 
+from fallow.interfaces.cli.main import COMMANDS
 from tests.conftest import Fallow
 from tests.interfaces.cli.test_report import record, two_cards
 
@@ -42,6 +44,29 @@ def test_the_table_of_burn_leaves_out_what_matters_least(simulated: Fallow) -> N
     assert narrow[-2].split()[-1] == "errors"
     wide = simulated("burn", "--gpus", "0", "--verify", "--for", "100ms", COLUMNS="72").stdout.splitlines()
     assert {"traffic", "power", "throttled"} <= set(wide[1].split()), "they are folded first"
+
+
+def too_long(text: str) -> list[str]:
+    return [line for line in text.splitlines() if len(line) > int(NARROW)]
+
+
+@pytest.mark.parametrize("command", ["", *COMMANDS])
+def test_help_is_folded_and_a_command_in_it_can_be_copied_in_one_piece(fallow: Fallow, command: str) -> None:
+    wide, narrow = (fallow(*command.split(), "--help", COLUMNS=columns).stdout for columns in ("80", NARROW))
+    assert narrow.split() == wide.split(), "the same words"
+    examples = re.findall(r"^  (\S.*?)(?:  .*)?$", wide.partition("\nexamples:\n")[2], re.MULTILINE)
+    assert [each for each in examples if f"\n  {each}" not in narrow] == []
+    whole = {narrow.splitlines()[0].strip(), *examples}
+    assert [line for line in too_long(narrow) if line.strip() not in whole and "{" not in line] == [], "no choices"
+
+
+def test_why_is_folded_on_a_terminal_and_a_line_for_each_sentence_in_a_pipe(simulated: Fallow) -> None:
+    simulated("protect", "0", "--for", "1h", "--why", "I debug it, " * 20)
+    whole = simulated("why", "0").stdout
+    assert too_long(whole)
+    folded = simulated("why", "0", COLUMNS=NARROW).stdout
+    assert (too_long(folded), folded.split()[:9]) == ([], whole.split()[:9])
+    assert folded.splitlines()[2].startswith("    "), "what goes on stands further in"
 
 
 @pytest.mark.parametrize("columns", ["80", "40"])

@@ -7,6 +7,7 @@ from fallow.engine.answers.cluster import note_if_old
 from fallow.engine.answers.cluster_why import explain_cluster
 from fallow.interfaces.render import cluster_why_text
 from fallow.interfaces.render.as_json import as_text
+from fallow.interfaces.render.table import show_lines
 
 
 def run(args: argparse.Namespace, asker: Asker) -> int:
@@ -17,6 +18,5 @@ def run(args: argparse.Namespace, asker: Asker) -> int:
         return 0
     if found.view is not None:
         note_if_old(asker, found.view)
-    for line in cluster_why_text.lines(found, asker.world.clock.wall_s()):
-        print(line)
+    show_lines(cluster_why_text.lines(found, asker.world.clock.wall_s()))
     return 0

@@ -22,13 +22,13 @@ from fallow.interfaces.stderr import Stderr
 
 COMMANDS = {
     "status": "show each GPU: what it does, for how long, and who holds it",
-    "top": "show all GPUs and jobs live, with keys to protect, stop and explain",
+    "top": "show all GPUs and jobs live; keys protect, stop and explain them",
     "pick": "print GPUs that are free, for a shell",
     "run": "run a command on free GPUs, and stop it if it is idle or hangs",
     "guard": "wait until all work has ended, then act: shut down, run a command",
     "burn": "load GPUs: occupy memory, keep them warm, or test them",
     "fill": "run a command on idle GPUs, and leave as soon as somebody comes",
-    "up": "do all of this as one daemon, from one config file; show a web page",
+    "up": "do all this as one daemon, from one config file; show a web page",
     "reload": "make the daemon read its config again",
     "stop": "stop jobs by hand, through what started them; see their GPUs free",
     "wake": "give a parked job its GPUs back",
@@ -202,7 +202,7 @@ def _next_word(words: list[str], at: int) -> int:
 
 def without_command(shared: argparse.ArgumentParser) -> Parser:
     """Return the parser of what can be typed without a command."""
-    listed = "\n".join(f"  {name:<10} {what}" for name, what in {**COMMANDS, HELP: SHOWS_HELP}.items())
+    listed = "\n".join(f"  {name:<10}  {what}" for name, what in {**COMMANDS, HELP: SHOWS_HELP}.items())
     parser = Parser("fallow", f"One tool for idle GPUs.\n\ncommands:\n{listed}", _EXAMPLES, [shared])
     parser.usage = "fallow COMMAND [OPTIONS]"
     parser.add_argument("-V", "--version", action="store_true", help="print the version of fallow")

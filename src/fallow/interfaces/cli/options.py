@@ -1,7 +1,6 @@
 """Options that several commands share, and a parser that reports a mistake in one sentence."""
 
 import argparse
-import os
 import re
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
@@ -12,32 +11,15 @@ from fallow.core.arguments import ArgumentParser
 from fallow.core.did_you_mean import did_you_mean, most_alike
 from fallow.core.errors import WrongUsage
 from fallow.engine.allocate.pick import FOREVER, Request
+from fallow.interfaces.cli.help_layout import HelpLayout
 from fallow.policies.pick import Order, Wanted
 
 SIMULATE_DEFAULT = "8xH100"
 T = TypeVar("T")
 _SHORTEST_TICK_S = 0.05
 _TAKE_COMMAND = ("fallow run", "fallow fill")
-_WIDTH = 80
 _OF_EVERY_COMMAND = ("simulate", "verbose", "log_format")
 _MISSING = "the following arguments are required: "
-
-
-class _Layout(argparse.RawDescriptionHelpFormatter):
-    """Formats help in at most 80 columns, without breaking words."""
-
-    def __init__(self, prog: str) -> None:
-        # argparse makes a formatter for every option, and would load shutil for its width.
-        try:
-            width = os.get_terminal_size().columns or _WIDTH
-        except OSError:
-            width = _WIDTH
-        super().__init__(prog, width=min(width, _WIDTH))
-
-    def _split_lines(self, text: str, width: int) -> list[str]:
-        import textwrap
-
-        return textwrap.wrap(text, width, break_long_words=False, break_on_hyphens=False)
 
 
 class Parser(ArgumentParser):
@@ -49,7 +31,7 @@ class Parser(ArgumentParser):
             usage=f"{prog} [OPTIONS]",
             description=description,
             epilog=f"examples:\n{examples}",
-            formatter_class=_Layout,
+            formatter_class=HelpLayout,
             allow_abbrev=False,
             parents=parents,
         )

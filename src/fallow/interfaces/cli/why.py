@@ -8,6 +8,7 @@ from fallow.engine.machine.world import World
 from fallow.interfaces.cli.options import Parser, add_alone, add_json
 from fallow.interfaces.render import why_text
 from fallow.interfaces.render.as_json import as_text
+from fallow.interfaces.render.table import show_lines
 from fallow.interfaces.stderr import Stderr
 
 ABOUT = """\
@@ -53,6 +54,5 @@ def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
     if args.json:
         print(as_text(why_text.as_json(found)))
         return 0
-    for line in why_text.lines(found):
-        print(line)
+    show_lines(why_text.lines(found))
     return 0

@@ -87,6 +87,18 @@ class Screen:
         self._file.write("".join(f"{line}\n" for line in lines))
         self._file.flush()
 
+    def folded(self, lines: Iterable[str]) -> Iterator[str]:
+        """Yield lines that fit; what goes on in the next one stands two letters further in than its first."""
+        for line in map(self.spelled, lines):
+            if cells(line) <= self.width:
+                yield line
+                continue
+            text = line.lstrip(" ")
+            inset = " " * (len(line) - len(text))
+            first, *others = folded_to(text, max(_NARROWEST, self.width - len(inset) - len(_BETWEEN)))
+            yield f"{inset}{first}"
+            yield from (f"{inset}{_BETWEEN}{other}" for other in others)
+
     def redraw(self, frames: Iterator[list[str]]) -> None:
         """Redraw each frame over the one before; print them one after the other where that is not possible."""
         if self.is_dumb:

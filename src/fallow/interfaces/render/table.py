@@ -1,6 +1,7 @@
 """Print plain tables and reports."""
 
-from collections.abc import Sequence
+import sys
+from collections.abc import Iterable, Sequence
 from typing import TextIO
 
 from fallow.core.activity import Activity
@@ -50,6 +51,12 @@ def show_rows(
     lines = [] if title is None else folded_to(title, screen.width)
     above = [screen.styled(Styled(line, "bold yellow")) for line in lines]
     screen.write([*above, *screen.table(heads, _printable(rows))])
+
+
+def show_lines(lines: Iterable[str]) -> None:
+    """Print sentences, folded where a terminal is too narrow for them. In a pipe or a file each is one line."""
+    screen = Screen(piped=sys.maxsize)
+    screen.write(screen.folded(lines))
 
 
 def progress_line(text: str, file: TextIO) -> str | None:
