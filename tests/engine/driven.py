@@ -1,6 +1,7 @@
 """A world whose clock a test drives, with the real driver binding behind its eyes, and a job that only exists."""
 
 import os
+import time
 from collections.abc import Sequence
 
 from fallow.actuators.process.helpers import Helpers
@@ -34,12 +35,22 @@ class DrivenClock:
         self.now_s += seconds
 
 
+class _BesideDriven(SystemClock):
+    """Real time, ahead by what was driven: calls are bounded by it, and what is read seldom is read in time."""
+
+    def __init__(self, driven: DrivenClock) -> None:
+        self._driven = driven
+
+    def monotonic_s(self) -> float:
+        return time.monotonic() + self._driven.now_s
+
+
 class DrivenReader:
     """The real eyes, whose calls are bounded by real time, with the driven time on what they see."""
 
     def __init__(self, clock: DrivenClock, driver_limit_s: float) -> None:
         self._clock = clock
-        self._real = NvmlReader("driven", SystemClock(), Proc(), driver_limit_s)
+        self._real = NvmlReader("driven", _BesideDriven(clock), Proc(), driver_limit_s)
 
     def look(self, depth: Depth) -> Snapshot:
         return replace(self._real.look(depth), at_s=self._clock.monotonic_s(), wall_s=self._clock.wall_s())

@@ -8,7 +8,7 @@ from typing import Any, Generic, TypeVar
 
 from fallow.core.activity import A_STRETCH_S
 from fallow.core.errors import NoDriver
-from fallow.core.gpu import Gpu, Holder, MigPlace, Snapshot
+from fallow.core.gpu import Gpu, Holder, MigPlace, Recent, Snapshot
 from fallow.core.ports import Clock, Depth, Links
 from fallow.core.unknown import NOT_ASKED, Unknown
 from fallow.core.value import fields, replace
@@ -16,11 +16,12 @@ from fallow.readers import nvml
 from fallow.readers.call_pool import AboutTo, CallPool
 from fallow.readers.proc import Proc
 
-_ASK_FOR_MIG_EVERY = 60  # looks
+_ASK_FOR_MIG_EVERY_S = 60.0
 _METERED_EVERY_S = 120.0
 _SLOW_LAST_S = 2.5  # clocks decide nothing; temperature and limits change slowly; they are a third of all calls
 _QUIET_BUS_BYTES_PER_S = 2**20  # reading causes some traffic itself, 0.2 to 0.7 MB/s on an H200
 _QUIET_MEMORY = 0.001
+_SAMPLES_LAST_S = 10.0  # the driver keeps those of 14 s
 _NOBODY_THERE = Unknown("not read: no process holds the GPU", asked=False)
 _COUNTERS_TELL = Unknown("not read: the hardware counters are enough", asked=False)
 _MIG_HAS_NONE = Unknown("the driver does not report it for MIG instances")
@@ -38,6 +39,9 @@ class _Device:
         self.counters = nvml.HardwareCounters()
         self.counted_s: float | None = None
         """When the counters were last read."""
+        self.sampled_s: float | None = None
+        """When its samples were last up to date."""
+        self.was_held = False
         self.energy_j: float | Unknown = NOT_ASKED
         self._kept: dict[Callable[[nvml.Ask, nvml.Handle], Any], tuple[float, Any]] = {}
 
@@ -57,13 +61,16 @@ class _Card:
         self.index = index
         self.device: _Device | None = None
         self.instances: dict[str, _Device] = {}
-        self.split: bool | None = None
-        self._looks = 0
+        self._whole_s: float | None = None
+        """When it was last seen that MIG mode is off."""
 
-    def surely_not_split(self) -> bool:
+    def surely_not_split(self, at_s: float) -> bool:
         """Return whether MIG mode was off lately. It changes with a reset of the card; reading it takes 0.6 ms."""
-        self._looks += 1
-        return self.split is False and self._looks % _ASK_FOR_MIG_EVERY != 0
+        return self._whole_s is not None and 0 <= at_s - self._whole_s < _ASK_FOR_MIG_EVERY_S
+
+    def note_split(self, at_s: float, *, is_split: bool) -> None:
+        """Remember whether MIG mode is on."""
+        self._whole_s = None if is_split else at_s
 
 
 class _Row:
@@ -119,8 +126,10 @@ class _LookAtCard:
         device = card.device
         if "uuid" not in device.identity or isinstance(device.identity["uuid"], Unknown):
             device.identity = nvml.identity(ask, device.handle)
-        instances = None if card.surely_not_split() else nvml.mig_handles(ask, device.handle)
-        card.split = instances is not None
+        instances = None
+        if not card.surely_not_split(self.at_s):
+            instances = nvml.mig_handles(ask, device.handle)
+            card.note_split(self.at_s, is_split=instances is not None)
         if instances is None:
             row = _Row(card.index, **device.identity)
             self.rows = [row]
@@ -190,8 +199,10 @@ class _LookAtCard:
     def _read_history(self, ask: nvml.Ask, device: _Device, facts: dict[str, Any]) -> None:
         """Read the driver's samples, if the GPU is held and counters leave doubt: a call takes 3 ms on an H200."""
         holders = facts["holders"]
-        if not isinstance(holders, Unknown) and not holders:
-            facts["recent"] = _NOBODY_THERE
+        was_held, device.was_held = device.was_held, isinstance(holders, Unknown) or bool(holders)
+        if not device.was_held:
+            told = _counters_tell(facts)
+            facts["recent"] = _NOBODY_THERE if told else self._between_looks(ask, device, was_held=was_held)
         elif _counters_tell(facts):
             facts["recent"] = _COUNTERS_TELL
             if not isinstance(holders, Unknown) and len(holders) > 1:
@@ -199,6 +210,20 @@ class _LookAtCard:
         else:
             recent = facts["recent"] = device.history.recent(ask, device.handle)
             facts["holders"] = _with_load(holders, ask, device, sampled=not isinstance(recent, Unknown))
+
+    def _between_looks(self, ask: nvml.Ask, device: _Device, *, was_held: bool) -> Recent | Unknown:
+        """Return what ran on a GPU that nobody holds, before the driver forgets it: a process may come and go unseen.
+
+        What ran before the holders left does not count.
+        """
+        since_s = device.sampled_s
+        due = was_held or (since_s is not None and not 0 <= self.at_s - since_s < _SAMPLES_LAST_S)
+        if due or since_s is None:
+            device.sampled_s = self.at_s
+        if not due:
+            return _NOBODY_THERE
+        recent = device.history.recent(ask, device.handle)
+        return _NOBODY_THERE if was_held or isinstance(recent, Unknown) else recent
 
 
 def _looks_hung(load: float | Unknown) -> bool:

@@ -27,7 +27,7 @@ def test_an_empty_file_only_watches_and_shows() -> None:
     empty = config("")
     assert (empty.fillers, empty.idle, empty.guards, empty.notices.urls) == ((), (), (), ())
     assert (empty.page.enabled, empty.page.listen) == (True, Address("127.0.0.1", 8990))
-    assert (empty.machine.every, empty.history.keep_for) == (1.0, 90 * 86400)
+    assert (empty.machine.every, empty.history.keep_for) == (2.0, 90 * 86400)
 
 
 def test_the_example_is_valid_and_does_nothing_until_it_is_changed() -> None:

@@ -148,7 +148,7 @@ def test_a_job_that_pauses_is_busy_and_one_that_stops_is_idle_from_then_on(
     world: World, up: Callable[..., Resident], config: pathlib.Path
 ) -> None:
     """F11: hours are counted once it is known what they were."""
-    config.write_text("[terminals]\nusers = 'ignore'\n")
+    config.write_text("[machine]\nevery = '1s'\n[terminals]\nusers = 'ignore'\n")
     daemon = up()
     user = getpass.getuser()
     world[0].compute = [Process(os.getpid(), 2 * 2**30)]

@@ -49,7 +49,7 @@ def up(simulated: Fallow, job: Start, tmp_path: pathlib.Path) -> Callable[[str],
 
     def start(config: str) -> Fill:
         file = tmp_path / "fallow.toml"
-        file.write_text(f"[page]\nenabled = false\n{config}")
+        file.write_text(f"[machine]\nevery = '1s'\n[page]\nenabled = false\n{config}")
         file.chmod(0o600)
         return Fill(simulated.start("up", "--config", str(file)))
 

@@ -232,7 +232,7 @@ def test_the_outcome_of_the_warning_says_how_they_were_told_without_secrets(
     file = tmp_path / "fallow.toml"
     rule = "[[idle]]\nname = 'forgotten'\nact = true\nidle_for = '4s'\nwarmup = 0\nwarn_before = '2s'\n"
     file.write_text(
-        f"{rule}[page]\nenabled = false\n[notices]\ngroup_for = 0\n"
+        f"{rule}[machine]\nevery = '1s'\n[page]\nenabled = false\n[notices]\ngroup_for = 0\n"
         f"[notices.people]\ntemplate = '{template}'\nsystem_users = true\n"
     )
     job = subprocess.Popen(["sleep", "600"], env=simulated.on("0"), user="daemon", start_new_session=True)

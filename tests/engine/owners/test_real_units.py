@@ -13,6 +13,8 @@ from tests.real_units import Units
 from tests.waiting import until
 
 RULE = """
+[machine]
+every = "1s"
 [[idle]]
 name = "forgotten"
 act = true

@@ -17,6 +17,8 @@ from tests.places import PYTHON
 from tests.real_owners import Jupyter, Podman, eventually
 
 RULE = """
+[machine]
+every = "1s"
 [[idle]]
 name = "forgotten"
 act = true

@@ -22,6 +22,8 @@ from tests.places import PYTHON
 from tests.real_owners import Jupyter, eventually
 
 RULE = """
+[machine]
+every = "1s"
 [[idle]]
 name = "forgotten"
 act = true

@@ -23,6 +23,8 @@ warn_before = "1s"
 grace = "30s"
 [page]
 enabled = false
+[machine]
+every = "1s"
 """
 
 

@@ -161,7 +161,7 @@ def test_a_user_wakes_what_roots_daemon_has_parked_and_nobody_elses_and_an_opera
     try:
         assert server.stdout is not None
         assert server.stdout.readline()
-        up: Fill = start_up(simulated, tmp_path, more=f'[machine]\noperators = "{group.gr_name}"\n')
+        up: Fill = start_up(simulated, tmp_path, more=f'operators = "{group.gr_name}"\n')
         up.until("was parked")
         variables = {"FALLOW_SOCKET": socket, "FALLOW_SIMULATE": "4xH100"}
         refused = as_user(EVE, "wake", f"pid:{server.pid}", **variables)

@@ -60,6 +60,8 @@ class DaemonBuilder:
         """Return all guards with their definitions. A guard whose definition is the same keeps its state."""
         kept = {guard.name: (guard, guard_loop) for guard, guard_loop in before}
         gap_s = config.machine.every * MISSED_LOOKS
+        for _, each in before:
+            each.change(gap_s)
         return [
             kept[guard.name] if guard.name in kept and kept[guard.name][0] == guard else self._guard(guard, gap_s)
             for guard in config.guards

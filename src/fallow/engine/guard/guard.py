@@ -28,6 +28,7 @@ from fallow.core.reasons import Reason
 from fallow.core.selection import select
 from fallow.core.units import duration_for_people
 from fallow.core.unknown import Unknown
+from fallow.core.value import replace
 from fallow.engine.conditions.rate import Condition
 from fallow.engine.guard.attached import Attached
 from fallow.engine.history.run import Run
@@ -74,6 +75,10 @@ class GuardLoop:
         self._outcome: Outcome | None = None
         self._paused = False
         self._reported_protection = False
+
+    def change(self, longest_gap_s: float) -> None:
+        """Count no gap between looks that is longer than this, from now on. Its state stays."""
+        self._rules = replace(self._rules, longest_gap_s=longest_gap_s)
 
     def check(self) -> None:
         """Raise WrongUsage if a GPU to be watched is not there: at the start, not when work ends."""

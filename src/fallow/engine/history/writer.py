@@ -25,7 +25,7 @@ from fallow.engine.machine.background import Background
 
 KEEP_DAYS = 90.0
 _DAY_MS = 86_400_000
-_FLUSH_S = 4.0
+_FLUSH_S = 3.5  # so that looks 1 or 2 s apart, which are never exact, are written every 4 s
 _LONGEST_GAP_S = 3.0
 _LAST_WRITE_S = 5.0
 _WELL_AFTER = 15  # how many writes must succeed: on a disk that is nearly full, some do and some do not
