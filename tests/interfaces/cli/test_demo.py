@@ -122,6 +122,20 @@ def test_on_a_terminal_it_stays_until_a_key_is_pressed(fallow: Fallow, tmp_path:
     assert list(stories.iterdir()) == []
 
 
+def test_nothing_of_the_folder_it_was_started_in_is_run_where_no_folder_of_modules_is_named(
+    fallow: Fallow, tmp_path: pathlib.Path
+) -> None:
+    shared, ran = tmp_path / "shared", tmp_path / "ran"
+    shared.mkdir()
+    (shared / "sitecustomize.py").write_text(f"open({str(ran)!r}, 'w')")
+    here = ("env", "-C", str(shared), "PYTHONPATH=", "fallow", "demo")
+    story = Fill(fallow.start_other(*here, TMPDIR=str(tmp_path)))
+    story.until("the page is at")
+    story.process.send_signal(signal.SIGINT)
+    story.process.communicate(timeout=LIMIT_S)
+    assert not ran.exists()
+
+
 @pytest.fixture
 def bare(tmp_path: pathlib.Path) -> dict[str, str]:
     """An environment in which `fallow` is somebody else's, and so is Python."""

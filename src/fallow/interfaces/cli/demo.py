@@ -145,7 +145,9 @@ class _Stage:
         self._chapters = 0
         self._page = ""
         self._handles: list[Handle] = []
-        modules = os.pathsep.join(map(os.path.abspath, os.environ.get("PYTHONPATH", "").split(os.pathsep)))
+        # An empty one names no folder to Python. Made absolute it would be this one, which may be anybody's.
+        named = os.environ.get("PYTHONPATH")
+        modules = named and os.pathsep.join(map(os.path.abspath, named.split(os.pathsep)))
         os.chdir(folder)
         for name, text in {"fallow.toml": _CONFIG, **_PROGRAMS}.items():
             with open(name, "w", encoding="utf-8") as file:
@@ -158,7 +160,7 @@ class _Stage:
             "FALLOW_STATE_DIR": f"{folder}/state",
             "FALLOW_SOCKET": f"{folder}/fallow.sock",
             "PATH": f"{folder}/bin:{os.environ.get('PATH', os.defpath)}",
-            **({"PYTHONPATH": modules} if "PYTHONPATH" in os.environ else {}),
+            **({"PYTHONPATH": modules} if modules else {}),
         }
         without = ("CUDA_VISIBLE_DEVICES", "FALLOW_CONFIG", "FALLOW_CLAIM")
         self.environ = {name: text for name, text in os.environ.items() if name not in without} | own
