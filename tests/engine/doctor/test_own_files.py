@@ -9,8 +9,9 @@ import pytest
 from fallow.actuators.claims.claims import HeldClaim, take
 from fallow.actuators.claims.folder import ClaimFolder
 from fallow.core.reservations import Claim
-from fallow.engine.doctor.fix import own_the_folder
+from fallow.engine.doctor.fix import fix, own_the_folder
 from fallow.engine.machine.world import World
+from fallow.readers.proc import Proc
 
 pytestmark = pytest.mark.several_users
 EVE = 61003
@@ -79,3 +80,53 @@ def test_a_second_name_of_a_file_of_roots_changes_nothing(world: World) -> None:
     told: list[str] = []
     own_the_folder(world, told.append)
     assert ([(path / name).stat().st_ino for name in CARDS], told) == (before, [])
+
+
+class CountedLocks(Proc):
+    """A /proc that counts how often its table of locks is read."""
+
+    reads = 0
+
+    @property
+    def root(self) -> str:
+        self.reads += 1
+        return "/proc"
+
+
+def is_settled(path: pathlib.Path) -> list[bool]:
+    return [(path / name).stat().st_uid == 0 == (path / name).stat().st_gid for name in CARDS]
+
+
+def test_the_table_of_locks_is_read_once_for_all_gpus_after_their_files_are_there(world: World) -> None:
+    """100,000 locks of a neighbour made the first start of root's daemon take more than a minute."""
+    path, world.proc = pathlib.Path(world.folder.path), CountedLocks()
+    own_the_folder(world, lambda _: None)
+    assert (is_settled(path), world.proc.reads) == ([True] * 3, 1)
+    own_the_folder(world, lambda _: None)
+    assert world.proc.reads == 1, "no file is in doubt any more"
+
+
+def test_a_repair_of_the_folder_reads_it_once_too(world: World) -> None:
+    path, world.proc = pathlib.Path(world.folder.path), CountedLocks()
+    for name in CARDS:
+        (path / name).touch()
+        os.chown(path / name, EVE, EVE)
+    assert sum("which was uid 61003's" in said for said in fix(world, dry_run=False)) == len(CARDS)
+    assert (is_settled(path), world.proc.reads) == ([True] * 3, 1)
+
+
+def test_a_gpu_that_is_claimed_by_a_removed_file_stays_in_doubt_and_the_others_do_not(world: World) -> None:
+    path = pathlib.Path(world.folder.path)
+    (path / CARDS[1]).touch()
+    (path / CARDS[1]).chmod(0o666)
+    before = taken(world, CARDS[1])
+    assert before is not None
+    (path / CARDS[1]).unlink()
+    told: list[str] = []
+    own_the_folder(world, told.append)
+    assert is_settled(path) == [True, False, True]
+    assert len(told) == 1
+    assert told[0].startswith("GPU 1: ")
+    before.end()
+    own_the_folder(world, told.append)
+    assert (is_settled(path), len(told)) == ([True] * 3, 1)

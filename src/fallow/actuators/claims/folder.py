@@ -97,6 +97,17 @@ class ClaimFolder:
 
     def open(self, name: str) -> int:
         """Open a file of the folder for reading and writing, made if missing; raise FileRefused if it is unfit."""
+        fd = self.open_unsettled(name)
+        if self._elsewhere is not None:
+            self.settle(name, fd, self._elsewhere)
+        return fd
+
+    def settle(self, name: str, fd: int, elsewhere: folder_care.ClaimedElsewhere) -> None:
+        """Let an open file of root's show every claim on its GPU, unless one may be left on an earlier file."""
+        folder_care.settle(self.path, self._fd, file_name(name), fd, elsewhere)
+
+    def open_unsettled(self, name: str) -> int:
+        """Open a file as `open` does, and leave for later whether it shows every claim on its GPU."""
         safe = file_name(name)
         try:
             fd = self._open_or_create(safe)
@@ -107,8 +118,6 @@ class ClaimFolder:
             uid = os.fstat(fd).st_uid
             os.close(fd)
             raise FileRefused(f"its file {self.path}/{safe} {why}", uid)
-        if self._elsewhere is not None:
-            folder_care.settle(self.path, self._fd, safe, fd, self._elsewhere)
         return fd
 
     def peek(self, name: str) -> int | None:

@@ -57,10 +57,14 @@ def repair(path: str, wall_s: float, elsewhere: ClaimedElsewhere, *, dry_run: bo
             yield f"{say}make {path} root's, sticky and open to all ({before})"
             if not dry_run and not take_over_folder(path, fd):
                 raise OSError(errno.EPERM, os.strerror(errno.EPERM))
+        mended: dict[str, int] = {}
         for name in sorted(os.listdir(fd)):
             yield from (f"{say}{action}" for action in _mend(path, fd, name, wall_s, dry_run=dry_run))
             if not dry_run and name.startswith(_SHARED):
-                _settle(path, fd, name, elsewhere)
+                with suppress(OSError):
+                    mended[name] = os.stat(name, dir_fd=fd, follow_symlinks=False).st_ino
+        for name, inode in mended.items():  # after all, since `elsewhere` looks once for claims on earlier files
+            _settle(path, fd, name, inode, elsewhere)
     finally:
         os.close(fd)
 
@@ -143,11 +147,13 @@ def _take_over_file(path: str, folder: int, name: str, whose: str, *, dry_run: b
         os.close(fd)
 
 
-def _settle(path: str, folder: int, name: str, elsewhere: ClaimedElsewhere) -> None:
+def _settle(path: str, folder: int, name: str, inode: int, elsewhere: ClaimedElsewhere) -> None:
+    """Settle a file, unless another one has got its name since."""
     with suppress(OSError):  # it is settled the next time
         fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK, dir_fd=folder)
         try:
-            settle(path, folder, name, fd, elsewhere)
+            if os.fstat(fd).st_ino == inode:
+                settle(path, folder, name, fd, elsewhere)
         finally:
             os.close(fd)
 

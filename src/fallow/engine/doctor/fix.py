@@ -3,7 +3,7 @@
 import os
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 
 from fallow.actuators.claims.claims import GATE, ClaimFile
 from fallow.actuators.claims.folder import ClaimFolder, FileRefused, folder_path
@@ -28,7 +28,7 @@ def fix(world: World, *, dry_run: bool) -> Iterator[str]:
             " set FALLOW_CLAIM_DIR to another folder"
         )
     try:
-        yield from repair(path, world.clock.wall_s(), world.claimed_elsewhere, dry_run=dry_run)
+        yield from repair(path, world.clock.wall_s(), world.claims_elsewhere(), dry_run=dry_run)
     except OSError as error:
         raise FallowError(f"cannot repair {path}: {error.strerror}") from None
 
@@ -45,22 +45,29 @@ def own_the_folder(world: World, tell: Callable[[str], None]) -> None:
     if uid != 0:
         can = f"{world.folder.path} is {user_name(uid)}'s, who can delete the claims and protections of others"
         raise NotPermitted(f"the claim folder {can}; run: sudo fallow doctor --fix")
-    with suppress(FileRefused):  # launches go on without a gate
-        os.close(world.folder.open(GATE))
-    gpus = world.gpu_reader.look(Depth.HOLDERS).gpus
-    inodes = Counter(world.folder.inode(gpu.uuid) for gpu in gpus if isinstance(gpu.uuid, str))
-    for gpu in gpus:
-        try:
-            if not isinstance(gpu.uuid, str):
-                continue
-            if not _has_own_file(world.folder, gpu.uuid, inodes):
-                tell(f"GPU {gpu.label}: its claim file has a second name, and is claimed; run fallow up again later")
-            elif not world.folder.is_settled(gpu.uuid) and world.claimed_elsewhere(
-                gpu.uuid, world.folder.inode(gpu.uuid)
-            ):
-                tell(f"GPU {gpu.label}: {Reason('file_removed')}; it is nobody else's until that ends")
-        except FileRefused as error:
-            tell(f"GPU {gpu.label}: {refused_file(error)}")
+    labels = {gpu.uuid: gpu.label for gpu in world.gpu_reader.look(Depth.HOLDERS).gpus if isinstance(gpu.uuid, str)}
+    with ExitStack() as stack:
+        opened: dict[str, int] = {}
+        with suppress(FileRefused):  # launches go on without a gate
+            opened[GATE] = world.folder.open_unsettled(GATE)
+            stack.callback(os.close, opened[GATE])
+        inodes = Counter(world.folder.inode(uuid) for uuid in labels)
+        for uuid, label in labels.items():
+            try:
+                if _has_own_file(world.folder, uuid, inodes):
+                    opened[uuid] = world.folder.open_unsettled(uuid)
+                    stack.callback(os.close, opened[uuid])
+                else:
+                    tell(f"GPU {label}: its claim file has a second name, and is claimed; run fallow up again later")
+            except FileRefused as error:
+                tell(f"GPU {label}: {refused_file(error)}")
+        # Any user can make the table of locks long. It is read once, and only now: later claims are on these files.
+        elsewhere = world.claims_elsewhere()
+        for name, fd in opened.items():
+            world.folder.settle(name, fd, elsewhere)
+            settled = name == GATE or world.folder.is_settled(name)
+            if not settled and elsewhere(name, world.folder.inode(name)):
+                tell(f"GPU {labels[name]}: {Reason('file_removed')}; it is nobody else's until that ends")
 
 
 def _has_own_file(folder: ClaimFolder, uuid: str, inodes: Counter[int]) -> bool:
@@ -69,7 +76,7 @@ def _has_own_file(folder: ClaimFolder, uuid: str, inodes: Counter[int]) -> bool:
     Who comes before root can make one file with the names of several GPUs: then a claim on one is a claim on all. The
     byte of the GPU shows which of them a claim is for. Root does not take over what others own under two names.
     """
-    file = ClaimFile(folder.open(uuid))
+    file = ClaimFile(folder.open_unsettled(uuid))
     try:
         facts = os.fstat(file.fd)
         if facts.st_nlink == 1 or (facts.st_uid == 0 and inodes[facts.st_ino] <= 1):
@@ -77,7 +84,6 @@ def _has_own_file(folder: ClaimFolder, uuid: str, inodes: Counter[int]) -> bool:
         if file.is_claimed_for(folder.path, uuid):
             return False
         folder.put_anew(uuid)
-        os.close(folder.open(uuid))
         return True
     finally:
         file.close()
