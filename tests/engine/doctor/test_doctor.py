@@ -197,6 +197,34 @@ def test_a_damaged_file_is_broken_and_a_whole_one_is_ok(simulated: Fallow, name:
     assert "damaged" in checks[name]["means"]
 
 
+@pytest.mark.parametrize(
+    ("name", "change", "wrong"),
+    [
+        ("journal", "DROP TABLE rest_power; CREATE VIEW rest_power AS SELECT 1", "rest_power is a view"),
+        ("journal", "ALTER TABLE event ADD COLUMN more", "the table event has other columns"),
+        ("history", "DROP TABLE card; CREATE VIEW card AS SELECT 1", "card is a view"),
+        ("history", "ALTER TABLE interval ADD COLUMN more", "the table interval has other columns"),
+    ],
+)
+def test_a_file_whose_tables_cannot_be_used_is_said_to_be_set_aside_and_is(
+    simulated: Fallow, name: str, change: str, wrong: str
+) -> None:
+    assert simulated("up", "--for", "100ms").returncode == 0
+    assert examined(simulated, 0)[name]["means"].endswith("is intact")
+    file = simulated.state / f"{name}.db"
+    with sqlite3.connect(file) as database:
+        database.executescript(change)
+    database.close()
+    before = file.read_bytes()
+    checks = examined(simulated, 1)
+    assert states(checks, "broken") == {name}
+    assert f"its tables are not fallow's: {wrong}. `fallow up` keeps it beside" in checks[name]["means"]
+    assert file.read_bytes() == before, "it only looks"
+    assert "was damaged" in simulated("up", "--for", "100ms").stderr
+    assert (simulated.state / f"{name}.db.damaged-1").exists()
+    assert examined(simulated, 0)[name]["means"].endswith("is intact")
+
+
 def test_a_config_with_mistakes_is_broken(simulated: Fallow, open_folder: pathlib.Path) -> None:
     file = open_folder / "fallow.toml"
     file.write_text("[machine]\nnonsense = 1\n")

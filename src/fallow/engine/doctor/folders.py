@@ -2,7 +2,7 @@
 
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from shlex import quote
 
@@ -16,6 +16,10 @@ from fallow.engine.doctor.finding import CheckFinding, broken, lacking, ok
 from fallow.engine.machine.unix_http import NoAnswer
 from fallow.engine.machine.world import World
 from fallow.readers.proc import user_name
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import sqlite3
 
 _OPEN_TO_ALL = 0o1777
 _FIX = "fallow doctor --fix"
@@ -122,16 +126,18 @@ def _is_full(path: str) -> bool:
 
 def journal(world: World) -> Iterator[CheckFinding]:
     """Check the journal."""
-    yield _database("journal", os.path.join(world.state_folder, "journal.db"), "nothing is recorded yet")
+    from fallow.engine.history.journal_file import FILE_NAME, prepare
+
+    yield _database("journal", os.path.join(world.state_folder, FILE_NAME), "nothing is recorded yet", prepare)
 
 
 def history(world: World) -> Iterator[CheckFinding]:
     """Check the history that `fallow report` adds up."""
     from fallow.engine.history.reader import open_history
-    from fallow.engine.history.store import FILE_NAME
+    from fallow.engine.history.store import FILE_NAME, prepare
 
     path = os.path.join(world.state_folder, FILE_NAME)
-    found = _database("history", path, "`fallow up` has recorded nothing yet")
+    found = _database("history", path, "`fallow up` has recorded nothing yet", prepare)
     if found.health == "ok" and os.path.exists(path):
         try:
             past = open_history(world.state_folder)
@@ -193,10 +199,11 @@ def _to_be_made(part: str, what: str, path: str) -> CheckFinding:
     )
 
 
-def _database(part: str, path: str, empty: str) -> CheckFinding:
+def _database(part: str, path: str, empty: str, prepare: "Callable[[sqlite3.Connection], None]") -> CheckFinding:
+    """Check a database; `prepare` makes its tables usable, or raises NotOurs, as where `fallow up` opens it."""
     import sqlite3
 
-    from fallow.engine.history.sqlite_file import open_read_only
+    from fallow.engine.history.sqlite_file import open_read_only, unusable
 
     try:
         os.stat(path)
@@ -210,10 +217,14 @@ def _database(part: str, path: str, empty: str) -> CheckFinding:
         database = open_read_only(path)
         try:
             answer = str(database.execute("PRAGMA quick_check(1)").fetchone()[0])
+            strange = unusable(database, prepare) if answer == "ok" else None
         finally:
             database.close()
     except sqlite3.Error as error:
-        answer = str(error)
+        answer, strange = str(error), None
+    if strange is not None:
+        means = f"{quote(path)} cannot be used: {strange}. `fallow up` keeps it beside, and begins a new one"
+        return broken(part, means, f"move it away, or start fallow up: mv {quote(path)} {quote(f'{path}.damaged')}")
     if answer != "ok":
         return broken(
             part,

@@ -61,10 +61,10 @@ class Row(NamedTuple):
 
 def connected(path: str, patience_s: float) -> tuple[sqlite3.Connection, bool]:
     """Open the existing database at that path, with its tables; return it and whether it had none before."""
-    return open_to_write(path, patience_s, _CACHE_KIB, _prepare)
+    return open_to_write(path, patience_s, _CACHE_KIB, prepare)
 
 
-def _prepare(database: sqlite3.Connection) -> None:
+def prepare(database: sqlite3.Connection) -> None:
     """Make the tables, or add what an older fallow did not have. Raise NotOurs if they are none of ours."""
     wanted = _shapes()
     if tables.fault(database, wanted) is None:
