@@ -94,6 +94,17 @@ test -s /etc/systemd/system/fallow.service
     assert os.path.exists("/etc/tmpfiles.d/fallow.conf") == before
 
 
+def test_a_config_that_is_there_outlives_the_page_on_the_daemon(tmp_path: pathlib.Path) -> None:
+    """Its first lines, which write one, are pasted again once the reader has a config of their own."""
+    page = REPOSITORY / "docs" / "guides" / "up.md"
+    again = "\n".join(line for line in lines_of(page) if not line.startswith("fallow"))
+    done = run_all(
+        page, tmp_path, f"echo '# mine' > /etc/fallow/fallow.toml\nset +e\n{again}\ncat /etc/fallow/fallow.toml"
+    )
+    assert "cannot overwrite existing file" in done.stderr
+    assert done.stdout.splitlines()[-1] == "# mine"
+
+
 def test_a_command_of_root_that_fails_is_found(tmp_path: pathlib.Path) -> None:
     page = PAGES[0]
     BLOCKS.append(Block(page, 0, "sh", ["fallow doctor --nosuch"]))
