@@ -7,6 +7,8 @@ BIN := $(VENV)/bin
 RUNS := $(VENV)/.runs
 READY := $(VENV)/.ready
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
+# What people have set for other programs must not lead pip and Python out of .venv.
+unexport PIP_USER PIP_TARGET PIP_PREFIX PIP_ROOT PYTHONPATH PYTHONHOME
 # What is compiled once need not be compiled by each worker and by each program that a test starts.
 unexport PYTHONDONTWRITEBYTECODE
 
