@@ -14,7 +14,7 @@ import pytest
 
 from fallow import __version__
 from fallow.engine.doctor.finding import CheckFinding, Health
-from fallow.engine.doctor.installed import agreement, completion_places
+from fallow.engine.doctor.installed import agreement, completion_places, man_place
 from fallow.engine.machine.installation import how_installed, own_program
 from fallow.engine.machine.world import World
 from fallow.interfaces.cli.completion import SHELLS
@@ -176,4 +176,11 @@ def test_man_pages_are_found_or_the_way_to_them_is_told(simulated: Fallow, tmp_p
     assert man_pages(MANPATH=str(tmp_path / "prefix" / "share" / "man"))["state"] == "ok"
     elsewhere = man_pages(MANPATH=str(tmp_path))
     assert elsewhere["state"] == "lacking"
-    assert str(page.parent) in elsewhere["remedy"]
+    place = man_place(simulated.environ, os.geteuid())
+    makes = "" if os.path.isdir(place) else f"mkdir -p {place} && "
+    assert elsewhere["remedy"] == f"{makes}ln -s {page.parent}/fallow*.1 {place}/"
+
+
+def test_man_pages_are_linked_to_where_this_user_can_write() -> None:
+    assert man_place({"HOME": "/home/ada"}, 0) == "/usr/local/share/man/man1"
+    assert man_place({"HOME": "/home/ada"}, 1000) == "/home/ada/.local/share/man/man1"

@@ -84,7 +84,7 @@ def _of_the_unit(units: Iterable[str]) -> Iterator[CheckFinding]:
     with open(path, encoding="utf-8", errors="replace") as file:
         text = file.read()
     started = program_of(text)
-    write = f"fallow doctor --unit > {path}, then systemctl daemon-reload and systemctl restart fallow"
+    write = f"as root: fallow doctor --unit > {path}, then systemctl daemon-reload and systemctl restart fallow"
     if started is None or not os.path.exists(started):
         what = "nothing" if started is None else f"{quote(started)}, which is not there"
         yield broken("unit", f"{path} starts {what}", write)
@@ -139,7 +139,8 @@ def man_pages(world: World) -> Iterator[CheckFinding]:
         other = (
             f"man finds {printable(ran.last_line)}, of another installation" if ran.ok else "man does not find them"
         )
-        link = f"ln -s {folder}/fallow*.1 /usr/local/share/man/man1/"
+        place = man_place(world.environ, os.geteuid())
+        link = f"{_makes(place)}ln -s {folder}/fallow*.1 {quote(place)}/"
         yield lacking("man pages", f"{other} (they are in {folder}); `fallow help` works", link)
 
 
@@ -159,14 +160,25 @@ def completion(world: World) -> Iterator[CheckFinding]:
 
 def _writes_completion(shell: str, path: str) -> str:
     """Return the line of shell that writes it, with its folder if that is not there yet."""
-    folder = os.path.dirname(path)
-    make = "" if os.path.isdir(folder) else f"mkdir -p {quote(folder)} && "
-    return f"{make}fallow completion {shell} > {quote(path)}"
+    return f"{_makes(os.path.dirname(path))}fallow completion {shell} > {quote(path)}"
+
+
+def _makes(folder: str) -> str:
+    return "" if os.path.isdir(folder) else f"mkdir -p {quote(folder)} && "
+
+
+def man_place(environ: Mapping[str, str], uid: int) -> str:
+    """Return the folder of pages that this user can write, and in which man looks: for all users, or for this one."""
+    return "/usr/local/share/man/man1" if uid == 0 else f"{_home(environ)}/.local/share/man/man1"
+
+
+def _home(environ: Mapping[str, str]) -> str:
+    return environ.get("HOME") or account_home(None) or "/"
 
 
 def completion_places(environ: Mapping[str, str]) -> dict[str, list[str]]:
     """Return the files in which each shell looks for the completion of fallow; the first is the user's own."""
-    home = environ.get("HOME") or account_home(None) or "/"
+    home = _home(environ)
     data_home = environ.get("XDG_DATA_HOME") or os.path.join(home, ".local/share")
     config_home = environ.get("XDG_CONFIG_HOME") or os.path.join(home, ".config")
     folders = (environ.get("XDG_DATA_DIRS") or "/usr/local/share:/usr/share").split(":")

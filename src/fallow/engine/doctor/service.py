@@ -77,7 +77,9 @@ def unit(world: World) -> Iterator[CheckFinding]:
         unmask = "systemctl unmask fallow, then systemctl enable --now fallow"
         yield lacking("service", f"somebody has forbidden systemd to start it (systemctl says: {said})", unmask)
     else:
-        write = "fallow doctor --unit > /etc/systemd/system/fallow.service, then systemctl enable --now fallow"
+        write = (
+            "as root: fallow doctor --unit > /etc/systemd/system/fallow.service, then systemctl enable --now fallow"
+        )
         yield lacking("service", f"no unit is installed (systemctl says: {said})", write)
 
 
