@@ -374,4 +374,4 @@ def test_a_damaged_journal_is_told_plainly_and_not_taken_for_one_that_has_nothin
 
 def test_without_a_subject_an_empty_journal_is_said_to_be_empty(simulated: Fallow) -> None:
     done = simulated("why")
-    assert (done.returncode, done.stdout) == (0, "the journal is empty: nothing was found or done yet\n")
+    assert (done.returncode, done.stdout) == (0, "the journal is empty: nothing was recorded yet\n")

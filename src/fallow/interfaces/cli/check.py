@@ -23,7 +23,7 @@ are missing now. For the daemon of root, run it as root."""
 EXAMPLES = """\
   fallow check
   fallow check fallow.toml && systemctl reload fallow
-  fallow check --example > ~/.config/fallow/fallow.toml
+  fallow check --example > fallow.toml
   fallow check --schema > fallow.schema.json"""
 
 

@@ -15,10 +15,12 @@ by the shell itself when a key is pressed: no program is started.
 A package puts these files where the shells look for them; `fallow doctor` says
 whether they are found."""
 EXAMPLES = """\
+  source <(fallow completion bash)             for this shell only
+  mkdir -p ~/.local/share/bash-completion/completions
   fallow completion bash > ~/.local/share/bash-completion/completions/fallow
+  mkdir -p ~/.zfunc ~/.config/fish/completions
   fallow completion zsh > ~/.zfunc/_fallow     with fpath+=(~/.zfunc)
-  fallow completion fish > ~/.config/fish/completions/fallow.fish
-  source <(fallow completion bash)             for this shell only"""
+  fallow completion fish > ~/.config/fish/completions/fallow.fish"""
 SHELLS = ("bash", "zsh", "fish")
 
 

@@ -24,7 +24,7 @@ _ACTIONS = {
     "park": "it is parked, if that is possible",
     "kill": "what is left of it is killed",
 }
-_EMPTY = "the journal is empty: nothing was found or done yet"
+_EMPTY = "the journal is empty: nothing was recorded yet"
 _NO_STORY = "the journal has no entries on that"
 _STOPS_SHOWN = 5
 _STOPS = ("ask", "kill", "stopped", "park", "parked")
