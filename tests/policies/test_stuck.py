@@ -149,6 +149,29 @@ def test_another_job_that_hangs_on_a_shared_card_is_not_this_one() -> None:
     assert look_for_hang(card(SPINS, holders=both), frozenset({7}), REST_W).look is Look.HUNG
 
 
+def test_a_hang_on_a_shared_card_is_nobodys_while_the_driver_does_not_say_whose_it_is() -> None:
+    """A neighbour's many processes that spin hide for a while whether the job ran; and one may not be there yet."""
+    hidden = (Holder(PID, GIB, utilization=Unknown("not to be told yet")), Holder(7, GIB, utilization=0.99))
+    assert looked(SPINS, holders=hidden).look is Look.UNKNOWN
+    assert looked(SPINS, holders=(Holder(7, GIB, utilization=0.99),)).look is Look.UNKNOWN
+    assert looked(SPINS, holders=(Holder(PID, GIB, utilization=Unknown("not supported")),)).look is Look.HUNG
+    assert looked(SPINS, holders=()).look is Look.HUNG, "in a container the driver lists nobody"
+
+
+def test_under_mps_a_hang_is_nobodys_where_several_users_share_the_card() -> None:
+    mixed = Unknown("they share a GPU through MPS")
+    ours, theirs = Holder(PID, GIB, user="ada"), Holder(7, GIB, user="mallory")
+
+    def seen(*holders: Holder) -> str:
+        gpu = card(SPINS, holders=holders)
+        before = State(rest_w={str(gpu.uuid): REST_W})
+        decision = step(before, snapshot(1.0, gpu), [key(gpu.uuid)], WINDOW, mixed)
+        return decision.verdict.finding
+
+    assert seen(ours, Holder(8, GIB, user="ada")) == "suspect"
+    assert seen(ours, theirs) == "unknown"
+
+
 def test_rest_is_the_least_power_seen_while_held_and_quiet() -> None:
     assert rest_power_w(card(HOLDS), None) == 128
     assert rest_power_w(card(HOLDS, power_w=120.0), 128.0) == 120

@@ -81,6 +81,8 @@ def look_for_hang(gpu: Gpu, pids: frozenset[int] | Unknown, rest_w: float | None
             return HangFinding(Look.WORKS, Reason("counters_show_work", gpu=label, counters=counters.text))
         return HangFinding(Look.UNKNOWN, Reason("load_unknown", gpu=label, why=gpu.recent.why))
     load = _load_of_the_job(gpu, gpu.recent.mean, pids)
+    if isinstance(load, Unknown):
+        return HangFinding(Look.UNKNOWN, Reason("load_unknown", gpu=label, why=load.why))
     used = ((f"GPU {label} utilization", f"{load:.0%} in the last {gpu.recent.seconds:.1f} s"),)
     if load == 0:
         return HangFinding(Look.QUIET, Reason("quiet", gpu=label), used)
@@ -131,11 +133,15 @@ def rest_power_w(gpu: Gpu, before_w: float | None) -> float | None:
     return gpu.power_w if before_w is None else min(before_w, gpu.power_w)
 
 
-def _load_of_the_job(gpu: Gpu, card: float, pids: frozenset[int] | Unknown) -> float:
-    """Return the load of the GPU, or the job's share where others use the GPU too and the driver gives it."""
-    own = own_load(gpu, pids)
-    alone = own_holders(gpu, pids) == gpu.holders
-    return card if alone or isinstance(own, Unknown) else min(own, card)
+def _load_of_the_job(gpu: Gpu, card: float, pids: frozenset[int] | Unknown) -> float | Unknown:
+    """Return the load of the GPU, or the job's share where others use the GPU too.
+
+    Unknown where the driver does not give it: a hang of somebody else is none of this job.
+    """
+    listed, own = own_holders(gpu, pids), own_load(gpu, pids)
+    if isinstance(listed, Unknown) or listed == gpu.holders:
+        return card
+    return own if isinstance(own, Unknown) else min(own, card)
 
 
 def _weigh(power: _Signal, counters: _Signal, bus: _Signal) -> tuple[Look, str, dict[str, str]]:

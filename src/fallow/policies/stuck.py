@@ -102,7 +102,14 @@ def _learn(before: Mapping[str, float], gpus: Mapping[str, Gpu | Unknown]) -> Ma
 def _look(gpu: Gpu | Unknown, pids: frozenset[int] | Unknown, rest_w: float | None) -> HangFinding:
     if isinstance(gpu, Unknown):
         return HangFinding(Look.UNKNOWN, Reason("gpu_unknown", why=gpu.why))
+    if isinstance(pids, Unknown) and pids is not _ALL_PROCESSES and _is_of_several_users(gpu):
+        return HangFinding(Look.UNKNOWN, Reason("load_unknown", gpu=gpu.label, why=pids.why))
     return look_for_hang(gpu, pids, rest_w)
+
+
+def _is_of_several_users(gpu: Gpu) -> bool:
+    """Return whether somebody else may hang there: what each process did is not told under MPS."""
+    return not isinstance(gpu.holders, Unknown) and len({holder.user for holder in gpu.holders}) > 1
 
 
 def _together(findings: Iterable[HangFinding]) -> tuple[Sign, Reason]:
