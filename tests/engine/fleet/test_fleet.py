@@ -103,6 +103,24 @@ def started(machines: list[Machine], home: pathlib.Path) -> Machine:
     return shows
 
 
+def test_who_listens_in_the_place_of_a_host_is_not_told_its_token(
+    machines: list[Machine], tmp_path: pathlib.Path
+) -> None:
+    """While a daemon does not run, any user of its machine can have its port."""
+    token_file = tmp_path / "token"
+    token_file.write_text(TOKEN)
+    token_file.chmod(0o600)
+    with socket.create_server(("127.0.0.1", 0)) as neighbour:
+        port = neighbour.getsockname()[1]
+        machines.append(Machine(tmp_path / "shows", "1xT4", f"[fleet]\n{member('gpu1', port, token_file)}"))
+        machines[0].up()
+        neighbour.settimeout(LIMIT_S)
+        with neighbour.accept()[0] as asked:
+            told = asked.recv(65536).decode()
+    assert "authorization: fallow-signed " in told.lower()
+    assert TOKEN not in told
+
+
 @pytest.mark.in_full
 def test_one_daemon_shows_all_hosts_and_since_when_one_is_silent(
     machines: list[Machine], tmp_path: pathlib.Path

@@ -11,10 +11,11 @@ from typing import Any
 
 from fallow.actuators.claims.folder import ClaimFolder
 from fallow.actuators.claims.protections import ProtectionFolder
+from fallow.core.signed_question import hashed
 from fallow.core.value import replace
 from fallow.engine.conditions.gpus import GpuConditions
 from fallow.engine.config.listen_address import Address
-from fallow.engine.config.persons import KnownPerson, hashed
+from fallow.engine.config.persons import KnownPerson
 from fallow.engine.daemon.publisher import Publisher
 from fallow.engine.daemon.reload import Reloaded, Requests
 from fallow.engine.daemon.sources import Sources
@@ -141,7 +142,8 @@ def built(
     token_hash = None if token is None else hashed(token)
     settings = checked(Settings(pretend or address, token_hash, hosts, persons))
     app = make_app(sources)
-    access = PageAccess(app, settings, Sessions(made_clock.monotonic_s), WrongTokens(tell, NEVER_S))
+    wrong = WrongTokens(tell, NEVER_S)
+    access = PageAccess(app, settings, Sessions(made_clock.monotonic_s), wrong, made_clock.wall_s)
     try:
         patient = replace(page_limits(), request_s=NEVER_S, answer_s=NEVER_S)
         yield Built(HttpServer(access, listening, limits or patient), address, app)

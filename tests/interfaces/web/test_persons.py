@@ -13,11 +13,12 @@ from starlette.responses import PlainTextResponse
 
 from fallow.core.account import Account
 from fallow.core.board import Board
+from fallow.core.signed_question import hashed
 from fallow.core.value import replace
 from fallow.core.visibility import ANYBODY, seen_by
 from fallow.engine.config.listen_address import Address
 from fallow.engine.config.model import Page
-from fallow.engine.config.persons import KnownPerson, hashed
+from fallow.engine.config.persons import KnownPerson
 from fallow.engine.machine.clock import SystemClock
 from fallow.interfaces.web.compose import open_page
 from fallow.interfaces.web.sessions import Sessions

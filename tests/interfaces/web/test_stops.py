@@ -9,7 +9,8 @@ from urllib.parse import urlencode
 import pytest
 
 from fallow.core.account import Account
-from fallow.engine.config.persons import KnownPerson, hashed
+from fallow.core.signed_question import hashed
+from fallow.engine.config.persons import KnownPerson
 from fallow.engine.history.journal import Journal
 from fallow.engine.machine.world import World
 from fallow.engine.stop.for_person import StopsForPersons

@@ -1,6 +1,5 @@
 """`[[page.person]]`: people who act on the page as a user of this machine, each with a token of their own."""
 
-import hashlib
 import os
 import shlex
 from collections.abc import Iterator
@@ -8,6 +7,7 @@ from collections.abc import Iterator
 from fallow.core.account import Account
 from fallow.core.did_you_mean import did_you_mean
 from fallow.core.errors import FallowError, WrongUsage
+from fallow.core.signed_question import hashed
 from fallow.core.value import value
 from fallow.engine.config import types
 from fallow.engine.config.base import Section
@@ -41,11 +41,6 @@ class PersonFault:
     key: str
     sentence: str
     way: str
-
-
-def hashed(token: str) -> bytes:
-    """Return the hash by which a token is kept and compared."""
-    return hashlib.sha256(token.encode(errors="replace")).digest()
 
 
 def known_persons(persons: tuple[Person, ...], shared: bytes | None) -> tuple[KnownPerson, ...]:

@@ -45,7 +45,7 @@ class FleetWatch:
 
         clock = self._run.world.clock
         hosts = [
-            Host(each.name, RemoteHttp(clock, server_at(each.url), each.token_file or "", MOST_BYTES))
+            Host(each.name, RemoteHttp(clock, server_at(each.url), each.token_file or "", MOST_BYTES, signs=True))
             for each in config.fleet.hosts
         ]
         self._loop = FleetLoop(self._run, hosts, config.fleet.every, config.fleet.silent_for)

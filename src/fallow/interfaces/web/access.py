@@ -2,8 +2,9 @@
 
 Host       a page elsewhere whose name is made to point here (DNS rebinding) still sends that name, so only known
            names are answered; an address cannot be made to point elsewhere
-token      as `Authorization: Bearer`, or as the cookie of a session that began with it; never in an address. After
-           some wrong ones a user of this machine, or another address, has to wait. With the token of a person a
+token      as `Authorization: Bearer`, by a signature that reads (core/signed_question.py), or as the cookie of a
+           session that began with it; never in an address. After some wrong ones a user of this machine, or another
+           address, has to wait. With the token of a person a
            request is that user's
 cookie     counts for a change only if the page itself sent it (Origin): browsers send cookies from other ports too,
            and to them; so it counts only for the user of this machine, or the address, that logged in
@@ -11,7 +12,7 @@ headers    nothing from elsewhere, nothing inline, no frame, no sniffing; malfor
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from ipaddress import ip_address
 from urllib.parse import urlsplit
@@ -21,6 +22,7 @@ from starlette.requests import ClientDisconnect, cookie_parser
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from fallow.core.signed_question import SCHEME
 from fallow.core.visibility import Viewer
 from fallow.engine.daemon.sources import Peer
 from fallow.interfaces.web.api_facts import problem
@@ -58,11 +60,14 @@ _LOOPBACK_NAMES = ("localhost", "127.0.0.1", "::1")
 class PageAccess:
     """The middleware that decides which requests reach the app on the page."""
 
-    def __init__(self, app: ASGIApp, settings: Settings, sessions: Sessions, wrong: WrongTokens) -> None:
+    def __init__(
+        self, app: ASGIApp, settings: Settings, sessions: Sessions, wrong: WrongTokens, wall_s: Callable[[], float]
+    ) -> None:
         self._app = app
         self.settings = settings
         self.sessions = sessions
         self.wrong = wrong
+        self._wall_s = wall_s
         self._names = {*_LOOPBACK_NAMES, settings.address.host, *(name.lower() for name in settings.hosts)}
         self._any_address = ip_address(_as_address(settings.address.host)).is_unspecified
 
@@ -74,7 +79,7 @@ class PageAccess:
         state["page"] = self
         owner: str = state["connection"].owner
         state["same_origin"] = same_origin(headers)
-        visitor = self._visitor(headers, scope["method"], shown, owner)
+        visitor = self._visitor(headers, scope, shown, owner)
         key, has_token = f"{PAGE} {owner}", self.settings.has_token
         if visitor is None or visitor.person is None:
             # The shared token allows to protect GPUs; it does not make anybody the owner of other users' jobs.
@@ -86,7 +91,7 @@ class PageAccess:
             state["caller"] = Caller(key, viewer, knows_token=True, has_token=has_token, acts=acts, account=who)
         await answered(self._refusal(scope, headers, shown) or self._app, scope, receive, send)
 
-    def _refusal(self, scope: Scope, headers: Headers, shown: str | None) -> Response | None:
+    def _refusal(self, scope: Scope, headers: Headers, shown: tuple[str, str] | None) -> Response | None:
         path: str = scope["path"]
         state = scope["state"]
         if not self._is_our_name(headers.get("host", "")):
@@ -111,11 +116,19 @@ class PageAccess:
         name = _host_name(host)
         return name in self._names or (self._any_address and _is_address(name))
 
-    def _visitor(self, headers: Mapping[str, str], method: str, shown: str | None, owner: str) -> Visitor | None:
+    def _visitor(
+        self, headers: Mapping[str, str], scope: Scope, shown: tuple[str, str] | None, owner: str
+    ) -> Visitor | None:
         """Return who has shown a token, now or when their session began; None if nobody has."""
+        reads = scope["method"] in _SAFE
         if shown is not None:
-            return None if self.wrong.too_many_from(owner) else self.settings.visitor(shown)
-        if method in _SAFE or same_origin(headers) is True:
+            kind, word = shown
+            if self.wrong.too_many_from(owner) or (kind == SCHEME and not reads):
+                return None
+            if kind == SCHEME:
+                return self.settings.signer(word, _target(scope), self._wall_s())
+            return self.settings.visitor(word)
+        if reads or same_origin(headers) is True:
             return self.sessions.visitor(cookie_in(headers), owner)
         return None
 
@@ -159,9 +172,16 @@ def same_origin(headers: Mapping[str, str]) -> bool | None:
         return None
 
 
-def _shown_token(headers: Mapping[str, str]) -> str | None:
+def _shown_token(headers: Mapping[str, str]) -> tuple[str, str] | None:
+    """Return a token, or a signature made with one, and which of both it is; None if neither is shown."""
     kind, _, word = headers.get("authorization", "").partition(" ")
-    return word.strip() if kind.lower() == "bearer" else None
+    return (kind.lower(), word.strip()) if kind.lower() in ("bearer", SCHEME) else None
+
+
+def _target(scope: Scope) -> str:
+    """Return what is asked for, as it was sent."""
+    path, query = scope["raw_path"].decode("latin-1"), scope["query_string"].decode("latin-1")
+    return f"{path}?{query}" if query else path
 
 
 def _host_name(host: str) -> str:

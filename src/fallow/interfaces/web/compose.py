@@ -6,9 +6,10 @@ from starlette.types import ASGIApp
 
 from fallow.core.errors import FallowError
 from fallow.core.ports import Clock
+from fallow.core.signed_question import hashed
 from fallow.core.value import replace
 from fallow.engine.config.model import Page
-from fallow.engine.config.persons import KnownPerson, hashed, known_persons, shared_token
+from fallow.engine.config.persons import KnownPerson, known_persons, shared_token
 from fallow.interfaces.web.access import PageAccess
 from fallow.interfaces.web.server import HttpServer, bound, listen, page_limits
 from fallow.interfaces.web.sessions import Sessions
@@ -29,7 +30,7 @@ def open_page(app: ASGIApp, page: Page, clock: Clock, tell: Callable[[str], None
     listening = listen(wanted.address)
     settings = replace(wanted, address=bound(wanted.address, listening))
     tell(said_at_start(settings))
-    access = PageAccess(app, settings, Sessions(clock.monotonic_s), WrongTokens(tell))
+    access = PageAccess(app, settings, Sessions(clock.monotonic_s), WrongTokens(tell), clock.wall_s)
     server = HttpServer(access, listening, page_limits())
     server.has_old_tokens = lambda: _tokens(page) != (settings.token_hash, settings.persons)
     return server
