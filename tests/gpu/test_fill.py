@@ -14,7 +14,18 @@ from collections.abc import Callable
 import pytest
 
 from tests.conftest import Fallow
-from tests.gpu.visits import against, on_the_empty_card, start_fill, told, until, until_filled, used_share, visit
+from tests.gpu.visits import (
+    Asks,
+    Visited,
+    against,
+    on_the_empty_card,
+    start_fill,
+    told,
+    until,
+    until_filled,
+    used_share,
+    visit,
+)
 from tests.interfaces.cli.filled import Fill
 from tests.places import REPOSITORY
 
@@ -23,33 +34,32 @@ pytestmark = [pytest.mark.gpu, pytest.mark.timeout(300)]
 Report = Callable[[str, object], None]
 HERE = pathlib.Path(__file__).parent
 ROUNDS = 8
-SHARE = 0.7
+ASKS: Asks = (0.7,)
 
 
-def rounds(fill: Fill, count: int) -> tuple[int, list[float], list[float]]:
-    """How often newcomers ran out of memory, how long they took, and how fast the card was given back."""
-    failures, took, given_back = 0, [], []
+def rounds(fill: Fill, count: int) -> tuple[list[Visited], list[float]]:
+    """Newcomers, one after the other, and after how many milliseconds the card was given back."""
+    came, given_back = [], []
     for _ in range(count):
         until_filled(fill)
-        failed, seconds = visit(SHARE)
-        failures += failed
-        took.append(seconds)
+        came.append(visit(ASKS))
         line = fill.until("given back after")
         given_back.append(float(re.findall(r"after (\d+) ms", line)[0]))
-    return failures, took, given_back
+    return came, given_back
 
 
 def test_a_newcomer_never_runs_out_of_memory_when_a_filler_that_does_not_cooperate_is_killed(
     real: Fallow, report: Report
 ) -> None:
-    empty = on_the_empty_card(SHARE, 8)
+    empty = on_the_empty_card(ASKS, 8)
     fill = start_fill(real, "--yield", "kill", "--", sys.executable, str(HERE / "deaf_filler.py"))
-    failures, took, given_back = rounds(fill, ROUNDS)
+    came, given_back = rounds(fill, ROUNDS)
+    failures = sum(each.failed for each in came)
     report(f"newcomers that ran out of memory, kill, of {ROUNDS}", failures)
-    report("their start to first allocation, against empty", told(took, empty))
+    report("their start to first allocation, against empty", told(came, empty))
     report("given back after, median, worst", f"{statistics.median(given_back):.0f}, {max(given_back):.0f} ms")
     assert failures == 0
-    assert against(took, empty) <= 1.9
+    assert against(came, empty) <= 1.9
 
 
 def test_for_comparison_a_poller_that_looks_once_a_second(real: Fallow, report: Report) -> None:
@@ -70,7 +80,7 @@ def test_for_comparison_a_poller_that_looks_once_a_second(real: Fallow, report: 
         poller = threading.Thread(target=poll)
         poller.start()
         time.sleep(0.3)
-        failures += visit(SHARE)[0]
+        failures += visit(ASKS).failed
         over.set()
         poller.join()
         filler.terminate()
@@ -99,7 +109,7 @@ def test_the_filler_is_back_soon_after_the_newcomer_has_left(real: Fallow, repor
     fill = start_fill(real, "--", "fallow", "burn")
     fill.until("filling it")
     until(lambda: used_share() > 0.85)
-    visit(SHARE)
+    visit(ASKS)
     left = time.monotonic()
     fill.until("filling it")
     back_s = time.monotonic() - left

@@ -64,6 +64,56 @@ def test_the_stop_that_is_foretold_is_the_stop_that_comes(warn_before_s: float |
     assert foretold == {state.ladder.fault_s}
 
 
+def test_a_job_that_others_may_have_hidden_is_not_warned_before_that_is_believed() -> None:
+    rules = IdleRules(timeout_s=10.0, warmup_s=0.0)
+    hidden = replace(IDLE, believed_after_s=30.0)
+    state, events = State(at_s=0.0), []
+    for tick in range(1, 40):
+        # Who leaves after some ticks has hidden it all the same.
+        decision = step(state, float(tick), hidden if tick < 5 else IDLE, rules)
+        state = decision.state
+        events += [(tick, type(action)) for action in decision.actions]
+    assert events == [(15, Warn), (30, Ask)]
+    assert state.ladder.next_action(state.patient(rules))[0] == "kill"
+
+
+def test_a_job_that_was_warned_is_not_asked_before_what_came_since_is_believed() -> None:
+    rules = IdleRules(timeout_s=10.0, warmup_s=0.0)
+    state, events = State(at_s=0.0), []
+    for tick in range(1, 40):
+        decision = step(state, float(tick), IDLE if tick < 8 else replace(IDLE, believed_after_s=30.0), rules)
+        state = decision.state
+        events += [(tick, type(action)) for action in decision.actions]
+    assert events == [(5, Warn), (30, Ask)]
+
+
+def test_work_ends_the_doubt_of_what_others_hid() -> None:
+    rules = IdleRules(timeout_s=10.0, warmup_s=0.0)
+    state = step(State(at_s=0.0), 1.0, replace(IDLE, believed_after_s=900.0), rules).state
+    state = step(state, 2.0, JobFinding(JobActivity.BUSY, said("it worked")), rules).state
+    assert state.patient(rules) == rules
+
+
+@modest
+@given(
+    histories(),
+    any_idle_rules,
+    st.lists(st.sampled_from([0.0, 15.0, 60.0]), min_size=1, max_size=7),
+)
+def test_nothing_is_done_to_a_job_before_its_idleness_is_believed(
+    history: History, rules: IdleRules, doubts: list[float]
+) -> None:
+    state, longest_s = State(at_s=0.0), 0.0
+    for number, look in enumerate(looks(history)):
+        doubt_s = doubts[number % len(doubts)] if look.kind is Kind.IDLE else 0.0
+        finding = JobFinding(JobActivity(look.kind), said("as drawn"), believed_after_s=doubt_s)
+        longest_s = 0.0 if look.kind is Kind.BUSY else max(longest_s, doubt_s)
+        decision = step(state, look.at_s, finding, rules)
+        state = decision.state
+        if any(isinstance(action, Ask) for action in decision.actions):
+            assert state.idle_s >= max(rules.timeout_s, longest_s)
+
+
 def test_each_action_says_why() -> None:
     rules = IdleRules(timeout_s=120.0, warmup_s=0.0, grace_s=5.0, signal="INT")
     events, _ = run_idle([Stretch(Kind.IDLE, 130)], rules)

@@ -50,6 +50,28 @@ def test_a_neighbours_work_is_not_the_jobs_where_the_driver_tells_them_apart() -
     assert activity(gpu, pids=frozenset({7})) is JobActivity.BUSY
 
 
+def test_idleness_beside_others_that_ran_is_believed_only_after_minutes_more_for_each_of_them() -> None:
+    """On an H200 the samples name one process five times a second: beside 48 busy ones a job was never named."""
+    idle_one, loud = Holder(PID, GIB, utilization=0.0), Holder(7, GIB, utilization=0.9)
+    one = judged(held(holders=(idle_one, loud), recent=WORKING))
+    many = judged(held(holders=(idle_one, *(replace(loud, pid=7 + n) for n in range(48))), recent=WORKING))
+    assert (one.believed_after_s, many.believed_after_s) == (310.0, 780.0)
+    assert one.because.endswith("with 1 more on it that may hide its work: believed after 5m10s")
+
+
+def test_idleness_is_believed_at_once_where_nobody_else_is_and_where_nothing_ran() -> None:
+    both = (Holder(PID, GIB, utilization=0.0), Holder(7, GIB, utilization=0.0))
+    assert judged(held(recent=QUIET)).believed_after_s == 0
+    assert judged(held(holders=both, recent=QUIET)).believed_after_s == 0
+    assert judged(held(holders=both, recent=Unknown("x"), utilization=0.0)).believed_after_s > 0
+
+
+def test_one_shared_card_of_two_makes_the_idleness_of_the_job_as_doubtful() -> None:
+    both = (Holder(PID, GIB, utilization=0.0), Holder(7, GIB, utilization=0.9))
+    found = judged(held(0, recent=QUIET), held(1, holders=both, recent=WORKING))
+    assert (found.activity, found.believed_after_s) == (JobActivity.IDLE, 310.0)
+
+
 def test_where_the_driver_does_not_tell_them_apart_the_card_decides() -> None:
     both = (Holder(PID, GIB), Holder(7, GIB))
     assert activity(held(holders=both, recent=WORKING)) is JobActivity.BUSY

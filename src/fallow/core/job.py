@@ -7,6 +7,10 @@
 On each GPU the job is judged by its own processes, where the driver says what each of them ran; else by the whole
 GPU, so that in doubt a neighbour's work counts for the job and never against it. Only readings for the whole time
 since the last one count: one instant of 0 % says nothing about a job that works 5 % of each second.
+
+What the driver says of each process is sampled: about five times a second it names the one that runs. Beside others
+that run, a job that works little or has to wait for its turns is often not named for seconds, or, beside many, for
+minutes. So there its idleness is believed only after some minutes, the more the more others hold the GPU.
 """
 
 from collections.abc import Hashable, Iterable, Mapping
@@ -21,9 +25,11 @@ from fallow.core.protections import AffectedProcess
 from fallow.core.reasons import Reason, WithReason
 from fallow.core.units import program_name
 from fallow.core.unknown import Unknown, known
-from fallow.core.value import value
+from fallow.core.value import replace, value
 
 IDLE_BELOW = 0.01
+_MISSED_S, _MISSED_FOR_EACH_S = 300.0, 10.0
+"""How long the samples may miss a job that works 2 % of the time, and how much longer for each other process."""
 MOST_NAMED = 64
 """So many processes of a job are named in an entry of the journal; a user can have thousands on a GPU."""
 
@@ -129,6 +135,8 @@ class JobFinding(WithReason):
     """The GPUs as they were, each with the processes of the job."""
     conditions: Evidence = ()
     """Each condition that was looked at, and what it said."""
+    believed_after_s: float = 0.0
+    """Shorter idleness is not believed yet: others ran on the GPU, and the samples may have missed the job."""
 
     @property
     def evidence(self) -> Evidence:
@@ -150,7 +158,8 @@ def job_activity(
         reasons = [finding.reason for finding in findings if finding.activity is activity]
         if reasons:
             reason, more = reasons[0], len(reasons) - 1
-            return JobFinding(activity, Reason("and_more", found=reason, more=more) if more else reason, seen)
+            told = Reason("and_more", found=reason, more=more) if more else reason
+            return JobFinding(activity, told, seen, believed_after_s=max(each.believed_after_s for each in findings))
     return JobFinding(JobActivity.UNKNOWN, Reason("no_gpu"))
 
 
@@ -163,13 +172,15 @@ def with_conditions(idle: JobFinding, said: Iterable[tuple[str, Reason | Unknown
     evidence = tuple((f"unless {text}", "no" if found is None else str(found)) for text, found in answers)
     for text, found in answers:
         if isinstance(found, Reason):
-            return JobFinding(JobActivity.BUSY, found.with_facts(condition=text), idle.seen, evidence)
+            return replace(
+                idle, activity=JobActivity.BUSY, reason=found.with_facts(condition=text), conditions=evidence
+            )
     for text, found in answers:
         if isinstance(found, Unknown):
             kind = "condition_unknown" if found.asked else "condition_begins"
             doubt = Reason(kind, condition=text, why=found.why)
-            return JobFinding(JobActivity.UNKNOWN, doubt, idle.seen, evidence)
-    return JobFinding(idle.activity, idle.reason, idle.seen, evidence)
+            return replace(idle, activity=JobActivity.UNKNOWN, reason=doubt, conditions=evidence)
+    return replace(idle, conditions=evidence)
 
 
 def find_gpu(snapshot: Snapshot, uuid: str) -> Gpu | Unknown:
@@ -228,20 +239,32 @@ def _on_gpu(gpu: Gpu | Unknown, pids: frozenset[int] | Unknown, idle_below: floa
     if gpu.trouble is not None:
         return JobFinding(JobActivity.UNKNOWN, Reason("gpu_trouble", gpu=label, trouble=gpu.trouble), seen)
     own, card = own_load(gpu, pids), stretch_load(gpu)
+    others = 0
     if isinstance(own, Unknown):
         if isinstance(card, Unknown):
             return JobFinding(JobActivity.UNKNOWN, Reason("load_unknown", gpu=label, why=card.why), seen)
         load, whose = card, "the card"
     else:
         # If no other process is on the card, its samples are of the job too.
-        alone = own_holders(gpu, pids) == gpu.holders
-        load, whose = max(own, known(card, own)) if alone else own, "its processes"
+        others = _others(gpu, pids)
+        load, whose = own if others else max(own, known(card, own)), "its processes"
     if load >= idle_below:
         return JobFinding(JobActivity.BUSY, Reason("job_ran", gpu=label, whose=whose, load=load), seen)
     if gpu.holders == () and judge(gpu).activity is Activity.FREE:
         return JobFinding(JobActivity.IDLE, Reason("job_absent", gpu=label), seen)
     below = Reason("job_idle", gpu=label, whose=whose, load=load, below=idle_below)
-    return JobFinding(JobActivity.IDLE, below, seen)
+    if not others or card == 0:
+        return JobFinding(JobActivity.IDLE, below, seen)
+    after_s = _MISSED_S + others * _MISSED_FOR_EACH_S
+    beside = Reason("job_idle_beside", found=below, others=others, after_s=after_s)
+    return JobFinding(JobActivity.IDLE, beside, seen, believed_after_s=after_s)
+
+
+def _others(gpu: Gpu, pids: frozenset[int] | Unknown) -> int:
+    """Return how many processes hold this GPU that are not the job's."""
+    if isinstance(pids, Unknown) or isinstance(gpu.holders, Unknown):
+        return 0
+    return sum(holder.pid not in pids for holder in gpu.holders)
 
 
 def _counted_load(gpu: Gpu) -> float | Unknown:

@@ -37,6 +37,7 @@ SENTENCES: Mapping[str, str] = {
     # What a job does on its GPUs, and whether it hangs.
     "job_ran": "GPU {gpu}: {whose} ran {load:.1%} of the time",
     "job_idle": "GPU {gpu}: {whose} ran {load:.1%} of the time, below {below:.1%}",
+    "job_idle_beside": "{found}, with {others} more on it that may hide its work: believed after {after_s}",
     "job_absent": "GPU {gpu}: it has the card and holds nothing on it",
     "and_more": "{found} (and so on {more} more)",
     "no_gpu": "it was given no GPU",

@@ -16,6 +16,9 @@ The notice is a minute, or half of a timeout below two minutes. Every second is 
 time to zero. An unknown reading counts zero for warm-up and idle time and resets neither. A gap between two looks
 counts zero everywhere, in the grace too.
 
+A finding may say that idleness is believed only after some time, since other work may have hidden the job's. Then the
+longest such time since the job last worked is its timeout, if that is longer than the rule's.
+
 When is "always" or "wanted". With "wanted" the idle time counts as ever, and a warning begins, and its time passes,
 only while a launch waits for one of the GPUs. If the queue cannot be read, nothing begins, and a warning stays as it
 is. Such a warning mostly comes after the timeout, so it always gives the full notice. An empty queue takes back
@@ -28,7 +31,7 @@ from fallow.core.actions import JobAction
 from fallow.core.job import JobActivity, JobFinding
 from fallow.core.reasons import Reason
 from fallow.core.unknown import Unknown
-from fallow.core.value import value
+from fallow.core.value import replace, value
 from fallow.core.witnessed_time import witnessed_s
 from fallow.policies.ladder import Ladder, LadderRules, Sign, climb
 
@@ -65,6 +68,12 @@ class State:
     at_s: float | None = None
     warmed_s: float = 0.0
     ladder: Ladder = Ladder()
+    believed_after_s: float = 0.0
+    """The longest time, since the job last worked, after which a finding was to be believed."""
+
+    def patient(self, rules: IdleRules) -> IdleRules:
+        """Return the rules, with no shorter timeout than that."""
+        return rules.allowing(self.believed_after_s)
 
     @property
     def idle_s(self) -> float:
@@ -96,16 +105,19 @@ def step(
     cold_s = max(0.0, rules.warmup_s - state.warmed_s)
     seen_s = 0.0 if finding.activity is JobActivity.UNKNOWN else passed_s
     warmed_s = min(rules.warmup_s, state.warmed_s + seen_s)
+    before_s = 0.0 if finding.activity is JobActivity.BUSY else state.believed_after_s
+    after = State(at_s, warmed_s, state.ladder, max(before_s, finding.believed_after_s))
     if warmed_s < rules.warmup_s:
-        return Decision(State(at_s, warmed_s, state.ladder))
+        return Decision(after)
     # The tick in which the warm-up ends counts with what is left of it.
     counts_s = max(0.0, passed_s - cold_s)
     found = finding.reason
     if finding.activity is JobActivity.IDLE and isinstance(waits, Reason):
         found = Reason("idle_and_wanted", readings=found, waits=waits)
     held_back = held_back_by(rules, waits)
-    ladder, actions = climb(state.ladder, counts_s, _SIGNS[finding.activity], found, rules, leave_alone, held_back)
-    return Decision(State(at_s, warmed_s, ladder), actions)
+    sign, patient = _SIGNS[finding.activity], after.patient(rules)
+    ladder, actions = climb(state.ladder, counts_s, sign, found, patient, leave_alone, held_back)
+    return Decision(replace(after, ladder=ladder), actions)
 
 
 def held_back_by(rules: IdleRules, waits: Reason | Unknown | None) -> Reason | Unknown | None:

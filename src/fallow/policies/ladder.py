@@ -104,7 +104,7 @@ class Ladder:
             case Rung.CALM:
                 return "warn", max(0.0, rules.warn_after_s - self.fault_s)
             case Rung.WARNED:
-                return "ask", max(0.0, self.ask_at_s - self.fault_s)
+                return "ask", max(0.0, max(self.ask_at_s, rules.timeout_s) - self.fault_s)
             case Rung.ASKED:
                 return "kill", max(0.0, rules.grace_s - self.asked_s)
             case Rung.KILLED:
@@ -162,7 +162,8 @@ def _up(ladder: Ladder, found: Reason, rules: LadderRules) -> Climbed:
         ask_at_s = max(rules.timeout_s, ladder.fault_s + rules.least_notice_s)
         return replace(ladder, rung=Rung.WARNED, ask_at_s=ask_at_s), (Warn(lasted, ask_at_s - ladder.fault_s),)
     # The warning comes at least a tick before the signal, or nobody could react to it.
-    if ladder.rung is Rung.WARNED and ladder.fault_s >= ladder.ask_at_s:
+    # Its timeout may have become longer since.
+    if ladder.rung is Rung.WARNED and ladder.fault_s >= max(ladder.ask_at_s, rules.timeout_s):
         return replace(ladder, rung=Rung.ASKED), (Ask(lasted, rules.signal, rules.grace_s),)
     return ladder, ()
 

@@ -126,22 +126,23 @@ class JobState:
         """Return how far each policy has come, and what it does when, if nothing changes."""
         found: list[Counting] = []
         if self._idle_rules is not None:
-            warmup_s = max(0.0, self._idle_rules.warmup_s - self._idle.warmed_s)
-            action, in_s = self._idle.ladder.next_action(self._idle_rules)
+            rules = self._idle.patient(self._idle_rules)
+            warmup_s = max(0.0, rules.warmup_s - self._idle.warmed_s)
+            action, in_s = self._idle.ladder.next_action(rules)
             if not self.rule.acts:
                 action = "report" if action == "warn" else "nothing"
             elif self.parking is not None or (action == "ask" and self.rule.parks):
                 action = "park"
             counting = self._counting(Policy.IDLE, self._idle.idle_s, action, in_s, warmup_s)
             held_back = None if self._held_back is None or self.asked is not None else str(self._held_back)
-            notice_s = self._idle.ladder.next_notice_s(self._idle_rules) if self.rule.acts else None
+            notice_s = self._idle.ladder.next_notice_s(rules) if self.rule.acts else None
             found.append(replace(counting, held_back=held_back, notice_s=notice_s, parks=self.rule.parks))
-        rules = self.rule.stuck
-        if rules is not None:
-            action, in_s = self._stuck.ladder.next_action(rules)
-            if not rules.acts:
-                action, in_s = "report", max(0.0, rules.timeout_s - self._stuck.hung_s)
-            notice_s = self._stuck.ladder.next_notice_s(rules) if rules.acts else None
+        stuck_rules = self.rule.stuck
+        if stuck_rules is not None:
+            action, in_s = self._stuck.ladder.next_action(stuck_rules)
+            if not stuck_rules.acts:
+                action, in_s = "report", max(0.0, stuck_rules.timeout_s - self._stuck.hung_s)
+            notice_s = self._stuck.ladder.next_notice_s(stuck_rules) if stuck_rules.acts else None
             counting = self._counting(Policy.STUCK, self._stuck.hung_s, action, in_s, 0.0)
             found.append(replace(counting, notice_s=notice_s))
         return found
