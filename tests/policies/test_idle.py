@@ -1,18 +1,21 @@
 """The idle policy on generated histories: it is patient, it says so first, and in the end it acts."""
 
 import re
+from random import Random
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from fallow.core.actions import Ask, CancelWarning, Kill, Warn
-from fallow.core.job import JobActivity, JobFinding
+from fallow.core.gpu import Holder, Recent
+from fallow.core.job import JobActivity, JobFinding, job_activity
 from fallow.core.reasons import Reason
 from fallow.core.value import replace
 from fallow.policies import idle
 from fallow.policies.idle import IdleRules, State, step
 from fallow.policies.ladder import Rung
+from tests.core.gpus import GIB, held
 from tests.policies.histories import (
     GUARD_KINDS,
     TICK_S,
@@ -24,11 +27,14 @@ from tests.policies.histories import (
     first,
     histories,
     idle_rules,
+    key,
     looks,
     modest,
     run_idle,
     seen_s,
+    snapshot,
 )
+from tests.policies.loads import PID
 from tests.reasons import said
 
 IDLE = JobFinding(JobActivity.IDLE, said("GPU 0: its processes ran 0.0% of the time"))
@@ -85,6 +91,23 @@ def test_a_job_that_was_warned_is_not_asked_before_what_came_since_is_believed()
         state = decision.state
         events += [(tick, type(action)) for action in decision.actions]
     assert events == [(5, Warn), (30, Ask)]
+
+
+@pytest.mark.parametrize(
+    ("others", "share"), [(1, 0.02), (1, 0.5), (4, 0.2), (24, 0.04), (64, 1 / 65), (200, 1 / 201)]
+)
+def test_a_job_that_the_samples_name_now_and_then_among_many_is_never_asked_to_end(others: int, share: float) -> None:
+    """As on an H200: five samples a second, each names who runs then. Two hours, however short the limit."""
+    chance, rules, state = Random(others), IdleRules(timeout_s=5.0, warmup_s=0.0, longest_gap_s=6.0), State(at_s=0.0)
+    loud = tuple(Holder(PID + 1 + number, GIB, utilization=0.9) for number in range(others))
+    for look in range(1, 3600):
+        named = any(chance.random() < share for _ in range(10))
+        job = Holder(PID, GIB, utilization=0.9 if named else 0.0)
+        gpu = held(holders=(job, *loud), recent=Recent(2.0, 0.9, 1.0))
+        found = job_activity(snapshot(2.0 * look, gpu), [key(gpu.uuid)], frozenset({PID}))
+        decision = step(state, 2.0 * look, found, rules)
+        state = decision.state
+        assert not any(isinstance(action, Ask) for action in decision.actions)
 
 
 def test_work_ends_the_doubt_of_what_others_hid() -> None:

@@ -16,10 +16,9 @@ from typing import Any
 
 from fallow.core.errors import NoDriver
 from fallow.core.gpu import NEEDS_TWO_LOOKS, Counters, Holder, Memory, Recent
-from fallow.core.unknown import Unknown, known
+from fallow.core.unknown import Unknown
 from fallow.readers import nvml_library as library
 from fallow.readers.call_pool import AboutTo
-from fallow.readers.crowd import Crowd
 
 OPENING_TAKES = 10.0  # times the limit of a plain call: a GPU without persistence mode takes seconds to wake up
 Handle = Any
@@ -27,7 +26,6 @@ Handle = Any
 
 _NOT_SUPPORTED = Unknown("the GPU does not support it")
 _TOO_OLD = Unknown("the driver is too old for it")
-_IN_A_CROWD = Unknown("not to be told yet: many take turns there, and the driver names a few of them at a time")
 _MEANING = {
     library.NVML_ERROR_NOT_SUPPORTED: _NOT_SUPPORTED,
     library.NVML_ERROR_NO_PERMISSION: Unknown("the driver does not permit it"),
@@ -256,7 +254,6 @@ class History:
     def __init__(self) -> None:
         self._seen_us = 0
         self._processes_seen_us = 0
-        self._crowd = Crowd()
 
     def recent(self, ask: Ask, handle: Handle) -> Recent | Unknown:
         """Return utilization samples since the last look; at the first one, all that the driver kept (about 14 s)."""
@@ -281,7 +278,7 @@ class History:
     def by_process(
         self, ask: Ask, handle: Handle, found: Sequence[Holder], *, sampled: bool
     ) -> dict[int, float | Unknown]:
-        """Return how much of the time each holder ran; Unknown of who may be hidden among others that did.
+        """Return how much of the time each holder ran.
 
         NOT_FOUND means that none did if the driver has `sampled` since the last look, else that it has not.
         """
@@ -289,17 +286,13 @@ class History:
         samples = ask(library.nvmlDeviceGetProcessUtilization, handle, self._processes_seen_us, not_found=nobody)
         if isinstance(samples, Unknown):
             return {holder.pid: samples for holder in found}
-        # Some drivers leave values above 100 in slots that they did not fill.
-        named = [sample.pid for sample in samples if sample.smUtil <= 100]
-        self._crowd.take_in([holder.pid for holder in found], named)
-        ran: dict[int, float | Unknown] = {
-            holder.pid: _IN_A_CROWD if named and self._crowd.hides(holder.pid) else 0.0 for holder in found
-        }
+        ran: dict[int, float | Unknown] = {holder.pid: 0.0 for holder in found}
         for sample in samples:
             self._processes_seen_us = max(self._processes_seen_us, sample.timeStamp)
             before = ran.get(sample.pid)
-            if before is not None and sample.smUtil <= 100:
-                ran[sample.pid] = max(known(before, 0.0), sample.smUtil / 100)
+            # Some drivers leave values above 100 in slots that they did not fill.
+            if isinstance(before, float) and sample.smUtil <= 100:
+                ran[sample.pid] = max(before, sample.smUtil / 100)
         return ran
 
 
