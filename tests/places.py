@@ -12,5 +12,7 @@ BIN = pathlib.Path(sys.executable).parent
 PYTHON = pathlib.Path(sys.executable).name
 """What fallow calls the jobs that the tests start: python or python3, as the tests themselves were started."""
 LIMIT_S = 240  # for a machine on which much else runs
+OFTEN = "\n[machine]\nevery = '1s'\n"
+"""For the config of a daemon whose looks a test waits for."""
 ME = pwd.getpwuid(os.geteuid()).pw_name
 """Who runs the tests: what a config starts must say whom it runs as, if that is root."""

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from tests.conftest import Fallow
-from tests.places import LIMIT_S
+from tests.places import LIMIT_S, OFTEN
 from tests.real_hub import free_ports
 from tests.waiting import PROGRAM_S, until
 
@@ -38,7 +38,7 @@ class Machine:
         self.token_file.chmod(0o600)
         self._config = home / "fallow.toml"
         page = f"[page]\nlisten = '127.0.0.1:{self.port}'\ntoken_file = '{self.token_file}'\n"
-        self._config.write_text(f"{page}[terminals]\nusers = 'ignore'\n{config}")
+        self._config.write_text(f"{page}[terminals]\nusers = 'ignore'\n{config}{OFTEN}")
         self._config.chmod(0o600)
         self.process: subprocess.Popen[str] | None = None
 

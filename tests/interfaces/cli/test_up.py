@@ -13,7 +13,7 @@ import pytest
 from fallow.actuators.host.single_instance import Instance, Running
 from tests.conftest import Fallow
 from tests.interfaces.cli.filled import Fill, pids_written, wait_for_end, wait_for_lines
-from tests.places import LIMIT_S, ME
+from tests.places import LIMIT_S, ME, OFTEN
 from tests.standin import World
 from tests.waiting import PROGRAM_S, until
 
@@ -26,7 +26,7 @@ def config(tmp_path: pathlib.Path) -> Callable[[str], str]:
 
     def write(text: str) -> str:
         file = tmp_path / "fallow.toml"
-        file.write_text(f"[terminals]\nusers = 'ignore'\n{text}")
+        file.write_text(f"[terminals]\nusers = 'ignore'\n{text}{'' if '[machine]' in text else OFTEN}")
         file.chmod(0o600)
         return str(file)
 

@@ -12,7 +12,7 @@ import pytest
 
 from tests.conftest import Fallow
 from tests.interfaces.cli.filled import Fill, pids_written, wait_for_end, wait_for_lines
-from tests.places import LIMIT_S, REPOSITORY
+from tests.places import LIMIT_S, OFTEN, REPOSITORY
 
 pytestmark = pytest.mark.several_users
 
@@ -35,7 +35,8 @@ def config(simulated: Fallow, tmp_path: pathlib.Path) -> Write:
 
     def write(text: str) -> str:
         file = tmp_path / "fallow.toml"
-        file.write_text(f"[terminals]\nusers = 'ignore'\n[page]\nenabled = false\n{text}")
+        often = "" if "[machine]" in text else OFTEN
+        file.write_text(f"[terminals]\nusers = 'ignore'\n[page]\nenabled = false\n{text}{often}")
         return str(file)
 
     return write
