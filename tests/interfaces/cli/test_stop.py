@@ -299,6 +299,13 @@ def test_a_daemon_that_cannot_be_asked_is_reported_and_what_is_known_binds(
     assert "the daemon was not asked, so what [protect] of its config names is not known" in alone.stderr
 
 
+def test_who_has_claimed_a_gpu_without_being_on_it_is_named(simulated: Fallow) -> None:
+    inside = 'unset CUDA_VISIBLE_DEVICES; fallow stop 2 --yes; echo "exit code $?"'
+    done = simulated("run", "--gpus", "2", "--", "sh", "-c", inside)
+    assert done.stdout == "exit code 1\n"
+    assert f"nobody is on GPU 2, which is claimed by {ME} for sh (pid " in done.stderr
+
+
 def test_a_config_with_mistakes_stops_nothing(simulated: Fallow, start: Start, tmp_path: os.PathLike[str]) -> None:
     job = start(1)
     config = os.path.join(tmp_path, "fallow.toml")

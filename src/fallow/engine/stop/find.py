@@ -18,11 +18,13 @@ from fallow.core.owner import OwnerKind
 from fallow.core.ports import Depth
 from fallow.core.process import DEEPEST, Process
 from fallow.core.protections import Everything, OneProcess, OneUser
+from fallow.core.reservations import Claim
 from fallow.core.units import bytes_for_people, printable, program_name
 from fallow.core.unknown import Unknown
 from fallow.core.value import replace, value
 from fallow.engine.allocate.job_subject import JobSubject, NamedOwner, SomeGpus, concerns, subjects_that_exist
 from fallow.engine.idle_rules.gpu_jobs import JobFinder
+from fallow.engine.machine.claim_holders import claim_of
 from fallow.engine.machine.world import World
 from fallow.engine.machine.yielding_gpus import filler_pids
 from fallow.engine.owners.known import KnownOwners
@@ -211,7 +213,9 @@ class JobsByHand:
             used = 0 if isinstance(gpu.memory, Unknown) else gpu.memory.used_bytes
             who = "" if os.geteuid() == 0 else "; root can see who has the GPU open"
             return f"{bytes_for_people(used)} on GPU {gpu.label} are held by no process that can be seen{who}"
-        return f"nobody is on GPU {gpu.label}"
+        claim = None if isinstance(gpu.uuid, Unknown) else claim_of(self._world, gpu.uuid)
+        claimed = f", which is {printable(str(claim))}" if isinstance(claim, Claim) else ""
+        return f"nobody is on GPU {gpu.label}{claimed}"
 
     def _no_such_process(self, pid: int, birth: int, jobs: Sequence[Job]) -> NothingFound:
         if birth == 0:
