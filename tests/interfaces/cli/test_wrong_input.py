@@ -38,6 +38,8 @@ from tests.standin import World
         (("status", "0", "1", "2"), 2, "'1 2' is 2 words too many; leave them out"),
         (("status", "12"), 2, "there is no GPU '12'"),
         (("status", "--every", "x"), 2, "'x' is not a duration"),
+        (("stop", "3", "#", "or", "pid:1234"), 2, "leave out # and what follows; zsh takes comments after: setopt"),
+        (("report", "#", "by", "GPU"), 2, "the shell has passed a comment on"),
         (("run",), 2, "no command given"),
         (("run", "--"), 2, "no command given"),
         (("run", "true"), 2, "a command goes behind --; write: fallow run -- true"),

@@ -47,6 +47,9 @@ class Parser(ArgumentParser):
 
     def parse_args(self, args: Sequence[str], namespace: Any = None) -> Any:  # type: ignore[override]  # noqa: ANN401  as argparse has it
         """Parse all words. Words that are left over may be a program that was not written after `--`."""
+        if "#" in args:
+            way = "leave out # and what follows; zsh takes comments after: setopt interactivecomments"
+            raise WrongUsage(f"the shell has passed a comment on; {way}")
         parsed, left = self.parse_known_args(args, namespace)
         if not left:
             return parsed
