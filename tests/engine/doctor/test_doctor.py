@@ -22,6 +22,7 @@ from tests.actuators.claims.test_users import ADA, BOB, Users
 from tests.conftest import Fallow
 from tests.interfaces.cli.filled import Fill
 from tests.interfaces.socket.conftest import daemon, start_daemon  # noqa: F401  fixtures
+from tests.places import LIMIT_S
 from tests.standin import World
 from tests.waiting import PROGRAM_S, until
 
@@ -312,3 +313,20 @@ def test_a_user_learns_what_only_root_can_do(open_folder: pathlib.Path) -> None:
     assert states(checks, "broken") == {"state", "journal", "history"}
     assert {"open files", "signals", "shutdown", "reboot"} <= states(checks, "lacking")
     assert "SYS_PTRACE" in checks["open files"]["remedy"]
+
+
+@pytest.mark.several_users
+def test_folders_that_a_user_cannot_make_are_told_with_what_makes_them_usable(open_folder: pathlib.Path) -> None:
+    """Root's mkdir would make a state folder that is root's, and a claim folder that is shut to all others."""
+    users = Users(open_folder)
+    shut = open_folder / "of root"
+    shut.mkdir()
+    shut.chmod(0o755)
+    users.environ |= {"FALLOW_STATE_DIR": str(shut / "state"), "FALLOW_CLAIM_DIR": str(shut / "claims")}
+    checks = {each["part"]: each for each in json.loads(users.run(BOB, "doctor", "--json")[1])["checks"]}
+    assert checks["state"]["remedy"] == "set FALLOW_STATE_DIR to a folder of yours"
+    assert f"'{shut}' cannot be written" in checks["state"]["means"]
+    command = checks["claims"]["remedy"].removeprefix("as root: ")
+    subprocess.run(["sh", "-c", command], check=True, timeout=LIMIT_S)
+    checks = {each["part"]: each for each in json.loads(users.run(BOB, "doctor", "--json")[1])["checks"]}
+    assert checks["claims"]["state"] == "ok", checks["claims"]

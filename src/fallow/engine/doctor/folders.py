@@ -33,7 +33,7 @@ def claims(world: World) -> Iterator[CheckFinding]:
     shared = f"{quote(path)} (set by FALLOW_CLAIM_DIR; only processes with the same setting see these claims)"
     what = shared if world.environ.get("FALLOW_CLAIM_DIR") else path
     if not os.path.lexists(path):
-        yield _to_be_made("claims", what, path)
+        yield _to_be_made("claims", what, path, f"as root: mkdir -p -m 1777 {quote(path)}")
         return
     try:
         folder = ClaimFolder(path, take_over=False)
@@ -94,7 +94,7 @@ def state(world: World) -> Iterator[CheckFinding]:
         yield broken("state", f"{error}: no journal and no history are kept", "set FALLOW_STATE_DIR")
         return
     if not os.path.lexists(path):
-        yield _to_be_made("state", path, path)
+        yield _to_be_made("state", quote(path), path, OWN_FOLDER)
         return
     found = os.stat(path)
     if not stat.S_ISDIR(found.st_mode) or not os.access(path, os.W_OK | os.X_OK):
@@ -188,15 +188,13 @@ def _config_of_the_daemon(world: World) -> str | None:
     return None
 
 
-def _to_be_made(part: str, what: str, path: str) -> CheckFinding:
+def _to_be_made(part: str, what: str, path: str, otherwise: str) -> CheckFinding:
     parent = os.path.dirname(os.path.abspath(path))
     while not os.path.lexists(parent):
         parent = os.path.dirname(parent)
     if os.access(parent, os.W_OK | os.X_OK):
         return ok(part, f"{what} does not exist yet; it is made when it is first needed")
-    return broken(
-        part, f"{what} does not exist, and {parent} cannot be written to make it", f"as root: mkdir -p {quote(path)}"
-    )
+    return broken(part, f"{what} does not exist, and {quote(parent)} cannot be written to make it", otherwise)
 
 
 def _database(part: str, path: str, empty: str, prepare: "Callable[[sqlite3.Connection], None]") -> CheckFinding:

@@ -69,7 +69,7 @@ def add_options(made: Parser) -> None:
         made,
         "--for D",
         span_s,
-        "end after so long (default: when the story is told, on a terminal by a key)",
+        "stay for so long, at least until the story is told (default: until then, on a terminal until a key)",
         dest="for_s",
     )
 
