@@ -2,6 +2,8 @@
 
 import pathlib
 import socket
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -93,6 +95,38 @@ def test_a_server_that_is_not_there_is_told_in_words_without_a_number() -> None:
     found = asked(port)
     assert isinstance(found, Unknown)
     assert found.why.endswith(" cannot be asked: Connection refused")
+
+
+NEIGHBOUR = """
+import os, socket, sys
+os.setresuid(*(int(sys.argv[2]),) * 3)
+own = socket.create_server((sys.argv[1], 0), family=socket.AF_INET6 if ":" in sys.argv[1] else socket.AF_INET)
+print(own.getsockname()[1], flush=True)
+connection, _ = own.accept()
+print(int(bool(connection.recv(65536))), flush=True)
+connection.sendall(b"HTTP/1.1 200 OK\\r\\nContent-Length: 2\\r\\n\\r\\n{}")
+"""
+
+
+@pytest.mark.several_users
+@pytest.mark.parametrize(
+    ("address", "uid", "heard"), [("127.0.0.1", 61003, False), ("::1", 61003, False), ("127.0.0.1", 103, True)]
+)
+def test_who_took_the_port_of_a_server_of_this_machine_is_told_nothing_and_not_believed(
+    address: str, uid: int, heard: bool, tmp_path: pathlib.Path
+) -> None:
+    file = tmp_path / "token"
+    file.write_text("secret")
+    command = [sys.executable, "-c", NEIGHBOUR, address, str(uid)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as neighbour:
+        assert neighbour.stdout is not None
+        port = int(neighbour.stdout.readline())
+        where = f"[{address}]" if ":" in address else address
+        found = RemoteHttp(SystemClock(), server_at(f"http://{where}:{port}"), str(file))("GET", "/", {}, LIMIT_S)
+        assert int(neighbour.stdout.readline()) == heard
+    assert (found == HttpAnswer(200, b"{}")) is heard
+    if isinstance(found, Unknown):
+        assert "user 61003 listens there, who is neither root, a system user nor the user of fallow" in found.why
 
 
 def test_a_redirect_is_not_followed(serve: Serve) -> None:

@@ -1,6 +1,9 @@
 """Ask a server that the config names one thing over HTTP: it may answer late, never, without end, or with anything.
 
 Only that host is asked: a redirect is an answer like any other, and proxies of the environment are not used.
+
+On this machine any user can listen at the port of a server that does not run. So without TLS one here is asked only
+if the kernel says that it is root's, ours or a system user's.
 """
 
 import os
@@ -18,10 +21,12 @@ from fallow.core.units import printable
 from fallow.core.unknown import Unknown
 from fallow.core.value import value
 from fallow.readers.http_exchange import exchange, question, secured
+from fallow.readers.socket_users import is_within, listener_of
 
 _PORTS = {"http": 80, "https": 443}
 _LONGEST_COMPLAINT = 200
 _LONGEST_TOKEN = 16 << 10
+_FIRST_PERSON, _NOBODY = 1000, 65534  # the image of Prometheus runs as nobody
 
 
 @value
@@ -85,6 +90,7 @@ class RemoteHttp:
             words = question(method, f"{to.prefix}{target}", to.named, headers, body)
             with socket.create_connection((to.host, to.port), max(0.001, limit_s)) as connection:
                 if to.scheme == "http":
+                    _refuse_strangers(connection)
                     return exchange(connection, words, method, self._clock, until_s, self._most_bytes)
                 context = ssl.create_default_context()
                 with secured(connection, context, self._clock, until_s, to.host) as ready:
@@ -100,6 +106,17 @@ class RemoteHttp:
         if not self._signs:
             return f"Bearer {token}"
         return f"{SCHEME} {signature(hashed(token), target, self._clock.wall_s())}"
+
+
+def _refuse_strangers(connection: socket.socket) -> None:
+    """Raise ValueError if a person listens on this machine who is neither root nor we."""
+    if not is_within(connection):
+        return
+    address, port = connection.getpeername()[:2]
+    uid = listener_of(port, address, connection.family)
+    if uid is None or (_FIRST_PERSON <= uid != _NOBODY and uid != os.geteuid()):
+        whose = "an unknown user" if uid is None else f"user {uid}"
+        raise ValueError(f"{whose} listens there, who is neither root, a system user nor the user of fallow")
 
 
 def _token_in(path: str) -> str:

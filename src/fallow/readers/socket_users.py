@@ -52,12 +52,19 @@ def groups_of_peer(connection: "socket.socket | TransportSocket") -> frozenset[i
     return frozenset(struct.unpack(f"={len(raw) // 4}I", raw))
 
 
-def listener_of(port: int) -> int | None:
-    """Return the uid of the server that listens on a port of the loopback interface; None if there is none."""
+def listener_of(port: int, address: str = "127.0.0.1", family: int = socket.AF_INET) -> int | None:
+    """Return the uid of the server that listens on a port of this machine; None if there is none."""
+    anybody = "0.0.0.0" if family == socket.AF_INET else "::"  # noqa: S104  nothing is bound to it
     try:
-        return _asked(socket.AF_INET, ("127.0.0.1", port), ("0.0.0.0", 0))  # noqa: S104  nothing is bound to it
+        return _asked(family, (address, port), (anybody, 0))
     except (OSError, ValueError, struct.error):
         return None
+
+
+def is_within(connection: socket.socket) -> bool:
+    """Return whether the other end of a connection is on this machine."""
+    theirs, ours = connection.getpeername()[0], connection.getsockname()[0]
+    return theirs == ours or ip_address(theirs.partition("%")[0]).is_loopback
 
 
 def _asked(family: int, theirs: tuple[str, int], ours: tuple[str, int]) -> int | None:
