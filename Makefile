@@ -6,6 +6,8 @@ WORKERS ?= $(shell expr 2 \* $$(nproc) + 1)
 BIN := $(VENV)/bin
 RUNS := $(VENV)/.runs
 READY := $(VENV)/.ready
+# An environment names its own place: in a clone that was copied or moved it would run what is where that was.
+MOVED := $(shell test ! -s $(RUNS) || pwd -P | cmp -s - $(RUNS) || echo yes)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # What people have set for other programs must not lead pip and Python out of .venv.
 unexport PIP_USER PIP_TARGET PIP_PREFIX PIP_ROOT PYTHONPATH PYTHONHOME
@@ -55,14 +57,18 @@ lock: $(READY)  ## resolve requirements/*.in again
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 
+ifneq ($(MOVED),)
+.PHONY: $(RUNS)
+endif
 # What fallow needs to run, and fallow itself in place; the developers' tools come on top of it.
 $(RUNS): requirements/run.txt pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "fallow needs Python 3.11 or newer; try: make PYTHON=python3.12"; exit 1; }
 	@$(PYTHON) -c 'import ensurepip, venv' || { echo "this Python has no venv; try: apt install python3-venv"; exit 1; }
+	$(if $(MOVED),rm -rf $(VENV))
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --no-compile --require-hashes -r requirements/run.txt
 	$(BIN)/pip install --quiet --no-build-isolation --no-deps -e .
-	@touch $(RUNS)
+	@pwd -P > $(RUNS)
 
 $(READY): $(RUNS) requirements/dev.txt requirements/peers.txt
 	$(BIN)/pip install --quiet --require-hashes -r requirements/dev.txt
