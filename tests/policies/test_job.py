@@ -11,7 +11,7 @@ from fallow.core.unknown import Unknown
 from fallow.core.value import replace
 from tests.core.gpus import GIB, NOT_SUPPORTED, held, idle
 from tests.policies.histories import key, snapshot
-from tests.policies.loads import FIVE_PER_CENT, HOLDS, NOTHING, PID, TABLE, Load, card
+from tests.policies.loads import COPIES, FIVE_PER_CENT, HOLDS, NOTHING, PID, TABLE, Load, card
 
 MINE = frozenset({PID})
 LOST = "the GPU is lost: it has fallen off the bus"
@@ -48,6 +48,13 @@ def test_a_neighbours_work_is_not_the_jobs_where_the_driver_tells_them_apart() -
     gpu = held(holders=both, recent=WORKING)
     assert activity(gpu) is JobActivity.IDLE
     assert activity(gpu, pids=frozenset({7})) is JobActivity.BUSY
+
+
+def test_work_that_the_driver_says_is_nobodys_is_not_taken_from_a_job_by_who_sits_beside_it() -> None:
+    """As copies are, of which it does not say whose they are."""
+    both = (Holder(PID, GIB, utilization=0.0), Holder(7, GIB, utilization=0.0))
+    assert activity(card(COPIES, holders=both)) is JobActivity.BUSY
+    assert activity(card(HOLDS, holders=both)) is JobActivity.IDLE
 
 
 def test_idleness_beside_others_that_ran_is_believed_only_after_minutes_more_for_each_of_them() -> None:

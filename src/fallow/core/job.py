@@ -245,9 +245,10 @@ def _on_gpu(gpu: Gpu | Unknown, pids: frozenset[int] | Unknown, idle_below: floa
             return JobFinding(JobActivity.UNKNOWN, Reason("load_unknown", gpu=label, why=card.why), seen)
         load, whose = card, "the card"
     else:
-        # If no other process is on the card, its samples are of the job too.
+        # If no other process is on the card, or none is said to have run, what ran there may be the job's.
         others = _others(gpu, pids)
-        load, whose = own if others else max(own, known(card, own)), "its processes"
+        apart = others and _somebody_ran(gpu, idle_below)
+        load, whose = own if apart else max(own, known(card, own)), "its processes"
     if load >= idle_below:
         return JobFinding(JobActivity.BUSY, Reason("job_ran", gpu=label, whose=whose, load=load), seen)
     if gpu.holders == () and judge(gpu).activity is Activity.FREE:
@@ -258,6 +259,12 @@ def _on_gpu(gpu: Gpu | Unknown, pids: frozenset[int] | Unknown, idle_below: floa
     after_s = _MISSED_S + others * _MISSED_FOR_EACH_S
     beside = Reason("job_idle_beside", found=below, others=others, after_s=after_s)
     return JobFinding(JobActivity.IDLE, beside, seen, believed_after_s=after_s)
+
+
+def _somebody_ran(gpu: Gpu, least: float) -> bool:
+    """Return whether the driver says of one of its processes that it ran. Of copies it does not say whose they are."""
+    holders = () if isinstance(gpu.holders, Unknown) else gpu.holders
+    return any(known(holder.utilization, 0.0) >= least for holder in holders)
 
 
 def _others(gpu: Gpu, pids: frozenset[int] | Unknown) -> int:

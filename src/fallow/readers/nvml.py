@@ -292,8 +292,14 @@ class History:
             before = ran.get(sample.pid)
             # Some drivers leave values above 100 in slots that they did not fill.
             if isinstance(before, float) and sample.smUtil <= 100:
-                ran[sample.pid] = max(before, sample.smUtil / 100)
+                ran[sample.pid] = max(before, _worked(sample))
         return ran
+
+
+def _worked(sample: library.ProcessSample) -> float:
+    """Return the most that a process did of one kind: kernels, memory traffic, encoding or decoding of video."""
+    done = (sample.smUtil, sample.memUtil, sample.encUtil, sample.decUtil)
+    return max(share / 100 for share in done if share <= 100)
 
 
 class HardwareCounters:

@@ -122,9 +122,10 @@ def test_not_found_means_that_nobody_ran_and_is_no_error(world: World, fallow: F
     assert gpus(fallow)[0]["holders"][0]["utilization"] == 0
 
 
-def test_work_is_told_by_process(world: World, fallow: Fallow) -> None:
+@pytest.mark.parametrize("done", [(60, 10, 0, 0), (0, 60, 0, 0), (1, 1, 60, 0), (0, 0, 255, 60)])
+def test_work_of_every_kind_is_told_by_process(world: World, fallow: Fallow, done: tuple[int, ...]) -> None:
     protection(world, 0)
-    world[0].process_samples = [(os.getpid(), int(time.time() * 1e6), 60, 10)]
+    world[0].process_samples = [(os.getpid(), int(time.time() * 1e6), *done)]
     world[0].utilization = 60
     assert gpus(fallow)[0]["holders"][0]["utilization"] == 0.6
 
