@@ -262,7 +262,7 @@ def _on_gpu(gpu: Gpu | Unknown, pids: frozenset[int] | Unknown, idle_below: floa
 
 
 def _somebody_ran(gpu: Gpu, least: float) -> bool:
-    """Return whether the driver says of one of its processes that it ran. Of copies it does not say whose they are."""
+    """Return whether the driver says that one of its processes ran. It does not say whose copies are."""
     holders = () if isinstance(gpu.holders, Unknown) else gpu.holders
     return any(known(holder.utilization, 0.0) >= least for holder in holders)
 

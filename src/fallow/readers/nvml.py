@@ -299,7 +299,7 @@ class History:
 def _worked(sample: library.ProcessSample) -> float:
     """Return the most that a process did of one kind: kernels, memory traffic, encoding or decoding of video."""
     done = (sample.smUtil, sample.memUtil, sample.encUtil, sample.decUtil)
-    return max(share / 100 for share in done if share <= 100)
+    return float(max(share for share in done if share <= 100)) / 100
 
 
 class HardwareCounters:
