@@ -66,6 +66,7 @@ $(RUNS): requirements/run.txt pyproject.toml
 	@$(PYTHON) -c 'import ensurepip, venv' || { echo "this Python has no venv; try: apt install python3-venv"; exit 1; }
 	$(if $(MOVED),rm -rf $(VENV))
 	$(PYTHON) -m venv $(VENV)
+	@test -x $(BIN)/pip || $(PYTHON) -m venv --clear $(VENV)  # one that was interrupted has a part of pip, and keeps it
 	$(BIN)/pip install --quiet --no-compile --require-hashes -r requirements/run.txt
 	$(BIN)/pip install --quiet --no-build-isolation --no-deps -e .
 	@pwd -P > $(RUNS)
