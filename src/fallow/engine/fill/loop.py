@@ -1,7 +1,8 @@
 """The fill loop: it reads events, looks at the GPUs, decides for each slot, and acts.
 
-An open of a device node or a write to a claim wakes the loop at once; otherwise it looks once a second. GPUs whose
-device nodes cannot be watched are polled while they have a filler, as often as a small share of a core allows.
+An open of a device node or a write to a claim wakes the loop at once; otherwise it looks once a second, and in
+the daemon at its ticks. GPUs whose device nodes cannot be watched are polled while they have a filler, as often as a
+small share of a core allows.
 
 Several slots may share a GPU. They are in order: the first whose own rules allow it gets the GPU, and later ones
 yield it in the ordinary way. Fillers ignore each other's activity. No GPU ever has two fillers.
