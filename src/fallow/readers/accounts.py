@@ -10,19 +10,32 @@ from fallow.core.account import Account
 from fallow.core.unknown import Unknown
 
 
-def account(name: str) -> Account | None:
-    """Return the user of this name or number; None if there is none."""
+def account(who: str | int) -> Account | None:
+    """Return the user of this number, or of this name; None if there is none.
+
+    A text is a number only if nobody is called so: some places give their users numbers for names, which are the
+    numbers of others.
+    """
     with suppress(KeyError, ValueError, OverflowError):
-        entry = pwd.getpwuid(int(name)) if name.isascii() and name.isdigit() else pwd.getpwnam(name)
+        entry = pwd.getpwuid(who) if isinstance(who, int) else _entry(who)
         return Account(entry.pw_name, entry.pw_uid, entry.pw_gid, entry.pw_dir, entry.pw_shell)
     return None
+
+
+def _entry(name: str) -> pwd.struct_passwd:
+    try:
+        return pwd.getpwnam(name)
+    except KeyError:
+        if name.isascii() and name.isdigit():
+            return pwd.getpwuid(int(name))
+        raise
 
 
 def home(environ_home: str | None) -> str | None:
     """Return the home of this user: HOME, but not for root, since sudo may have kept the HOME of its caller."""
     if environ_home and os.geteuid() != 0:
         return environ_home
-    me = account(str(os.geteuid()))
+    me = account(os.geteuid())
     return me.home if me is not None and me.home.startswith("/") else None
 
 
@@ -47,8 +60,9 @@ def names() -> list[str]:
 def group_number(name: str) -> int | None:
     """Return the number of the group of this name or number; None if there is none."""
     with suppress(KeyError, ValueError, OverflowError):
-        entry = grp.getgrgid(int(name)) if name.isascii() and name.isdigit() else grp.getgrnam(name)
-        return entry.gr_gid
+        return grp.getgrnam(name).gr_gid
+    with suppress(KeyError, ValueError, OverflowError):
+        return grp.getgrgid(int(name)).gr_gid if name.isascii() and name.isdigit() else None
     return None
 
 

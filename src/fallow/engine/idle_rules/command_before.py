@@ -42,7 +42,7 @@ def _uid(world: World, process: Process, command: Command) -> int:
 
 def _hooks_of(world: World, uid: int, command: Command) -> tuple[SystemHooks, dict[str, str]]:
     environ = without_gpus(world.environ)
-    guise = run_as(str(uid), environ)
+    guise = run_as(uid, environ)
     if guise is not None:
         refuse_doubtful(["/bin/sh", "-c", command.line], None, guise.environ, guise.trusted)
     runs_as = None if guise is None else (guise.account, guise.environ)

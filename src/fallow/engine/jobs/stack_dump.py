@@ -49,7 +49,7 @@ class _LooksAs:
         if uid is None:
             return None
         # Root of a container is nobody here: the links that its processes name lead out of it.
-        who = None if uid == 0 else account(str(uid))
+        who = None if uid == 0 else account(uid)
         who = who or Account("nobody", uid or _NOBODY, _NOBODY, "/", "")
         order = become_user.order(who, command, {"PATH": environ["PATH"]}, traces=True)
         return py_spy.Run(become_user.program(), environ, order)

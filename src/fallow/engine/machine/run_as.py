@@ -35,8 +35,8 @@ class RunAs:
     trusted: Trusted
 
 
-def run_as(user: str | None, environ: Mapping[str, str]) -> RunAs | None:
-    """Return how to run as a user; None if no user is named or we are not root: then it runs as our own user."""
+def run_as(user: str | int | None, environ: Mapping[str, str]) -> RunAs | None:
+    """Return how to run as a user, by name or number; None if none is named or we are not root: as our own."""
     if user is None or os.geteuid() != 0:
         return None
     found = account(user)

@@ -118,7 +118,7 @@ def _unit(world: World, owner: Owner, pid: int, recent: Recent) -> Contact | Unk
     facts = units.facts_of(world.proc, owner, pid, listed)
     if facts is None or isinstance(facts, Unknown):
         return facts
-    user = None if owner.manager is None else account(str(owner.manager))
+    user = None if owner.manager is None else account(owner.manager)
     if owner.manager is not None and user is None:
         return Unknown(f"there is no user {owner.manager}, who runs {owner.id}")
     helpers, environ = Helpers(world.clock.monotonic_s), _for_systemctl(world.environ, user)
@@ -136,7 +136,7 @@ def _rights_of(uid: int | None) -> Iterator[None]:
     if uid == os.geteuid():
         yield
         return
-    user = None if uid is None else account(str(uid))
+    user = None if uid is None else account(uid)
     if uid is None or user is None or os.geteuid() != 0:
         raise NotPermitted(f"the files of user {uid} cannot be read")
     with in_the_name_of(uid, user.gid):
