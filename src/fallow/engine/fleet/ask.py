@@ -45,5 +45,8 @@ def ask(host: Host, target: str, limit_s: float, most_bytes: int = MOST_BYTES) -
 
 def _refused(code: int, facts: Mapping[str, object]) -> Reason:
     detail = shortened(str(facts.get("detail") or "it gives no reason"), _LONGEST)
-    ways = {401: "; name its token as token_file", 421: "; add its name to hosts under [page] there"}
+    ways = {
+        401: "; name its token as token_file, and see whether its clock is ours",
+        421: "; add its name to hosts under [page] there",
+    }
     return Reason("host_answers", code=code, why=f"{detail}{ways.get(code, '')}")
