@@ -38,6 +38,7 @@ _MACHINE = "4xH100"
 _BURNER = (*spawn.OURSELVES, "burn", "--load", "warm")
 _CONFIG = f"""\
 [machine]
+every = "1s"
 price = 2.5
 currency = "USD"
 
