@@ -65,6 +65,42 @@ def test_a_file_that_a_neighbour_put_into_the_folder_does_not_keep_root_from_fix
     assert (street.claims / "thesis.tex").stat().st_uid == EVE, "what is not fallow's is left alone"
 
 
+@pytest.mark.parametrize("whose", [ADA, ROOT])
+@pytest.mark.parametrize("command", ["pick -n 2", "run --gpus 0 -- true", "doctor --fix", "up --for 1s"])
+def test_a_private_file_that_a_neighbour_moved_into_the_folder_is_opened_to_nobody(
+    street: Neighbourhood, whose: int, command: str
+) -> None:
+    """It was in a folder of hers, so she could move or remove it, and not read it."""
+    street.environ["FALLOW_STATE_DIR"] = f"{street.claims}-state"
+    street.eve("plant", "claims", str(street.claims))
+    street.eve("plant", "folder", f"{street.claims}-hers")
+    secret = pathlib.Path(f"{street.claims}-hers", "key")
+    secret.write_text("secret")
+    secret.chmod(0o600)
+    os.chown(secret, whose, whose)
+    with secret.open() as held:
+        assert street.eve("rename", str(secret), str(street.claims / FIRST)).returncode == 0
+        for uid in {whose, ROOT}:
+            street.run(uid, *command.split())
+        facts = os.fstat(held.fileno())
+        assert (facts.st_mode & 0o777, facts.st_uid) == (0o600, whose)
+        assert held.read() == "secret"
+    if command in ("doctor --fix", "up --for 1s"):
+        assert ran(street, BOB), "the card has got a file of its own"
+
+
+def test_a_claim_stays_though_its_file_is_shut_when_root_puts_the_folder_right(street: Neighbourhood) -> None:
+    street.claims.mkdir()
+    street.claims.chmod(0o1777)
+    job = street.job(ADA)
+    (street.claims / FIRST).chmod(0o600)
+    assert "is shut to others and is claimed: do this again later" in put_right(street, "doctor --fix", "up --for 1s")
+    assert "is shut to us" in refusal(street)
+    job.communicate("\n")
+    put_right(street, "doctor --fix")
+    assert ran(street, BOB)
+
+
 def test_a_lease_of_a_neighbour_on_her_file_does_not_keep_root_from_fixing_the_folder(street: Neighbourhood) -> None:
     street.eve("plant", "claims", str(street.claims))
     lease = street.eve("lease", str(street.claims / FIRST))

@@ -101,30 +101,30 @@ def names(path: str, fd: int) -> bool:
         return False
 
 
-def unfit(fd: int) -> str | None:
-    """Return why an open file cannot be a claim file, or None. What can be repaired at once is repaired.
+def open_to_all(facts: os.stat_result) -> bool:
+    """Return whether all users may read and write a file. Launches make none that is not so, at any moment."""
+    return stat.S_IMODE(facts.st_mode) & FILE_MODE == FILE_MODE
 
-    A file that is not open to all is another file under a second name, or one that its owner closed. Only a file
-    without a second name is changed: a hard link could lead to anything on this file system.
+
+def unfit(fd: int) -> str | None:
+    """Return why an open file cannot be a claim file, or None. As root, take it over if it is another user's.
+
+    A file that is not open to all stays so, whoever owns it: a neighbour can have moved a private file of anybody here
+    from a folder of hers. Only a file without a second name is changed: a hard link could lead to anything on this
+    file system.
     """
     facts = os.fstat(fd)
     if not stat.S_ISREG(facts.st_mode):
         return NOT_PLAIN
-    open_to_all = stat.S_IMODE(facts.st_mode) & FILE_MODE == FILE_MODE
-    me = os.geteuid()
     alone = facts.st_nlink == 1
-    if open_to_all and (me != 0 or not alone or (facts.st_uid == 0 and not access_lists(fd))):
-        return None
-    if not alone or me not in (0, facts.st_uid):
+    if not open_to_all(facts):
         return "is shut to others" if alone else "has a second name and is not open to all"
-    try:
-        if facts.st_uid != me:
-            take_over_file(fd)
-        else:
-            drop_access_lists(fd)
-            os.fchmod(fd, FILE_MODE)
-    except OSError as error:
-        return None if open_to_all else f"is shut to others, and cannot be opened to them: {error.strerror}"
+    if os.geteuid() == 0 and alone:
+        with suppress(OSError):  # root without that right, as in a container
+            if facts.st_uid != 0:
+                take_over_file(fd)
+            else:
+                drop_access_lists(fd)
     return None
 
 

@@ -1,8 +1,8 @@
 """Repair the claim folder, as root: what `fallow doctor --fix` does there, and reports.
 
 Nothing with a claim is replaced: a plain file keeps its locks when its owner changes. One with a second name is not
-root's to take, since it may lead to anything: it is replaced unless it is claimed. Anything but a plain file can
-have no claim, so it is removed. Everything is done through the open folder and without following links; what is put
+root's to take, since it may lead to anything, nor one that is shut to others, which may be somebody's private file:
+they are replaced unless they are claimed. Anything but a plain file can have no claim, so it is removed. Everything is done through the open folder and without following links; what is put
 back meanwhile is found the next time.
 """
 
@@ -19,6 +19,7 @@ from fallow.actuators.claims.folder_care import (
     FOLDER_MODE,
     ClaimedElsewhere,
     access_lists,
+    open_to_all,
     settle,
     take_over_file,
     take_over_folder,
@@ -134,14 +135,16 @@ def _take_over_file(path: str, folder: int, name: str, whose: str, *, dry_run: b
             return  # changed meanwhile; seen the next time
         if facts.st_uid == 0 and stat.S_IMODE(facts.st_mode) == FILE_MODE and not access_lists(fd):
             return
-        if facts.st_nlink == 1:
+        alone, is_open = facts.st_nlink == 1, open_to_all(facts)
+        how = "is shut to others" if alone else "has a second name"
+        if alone and is_open:
             yield f"make {shown} root's and open to all, which was {whose}"
             if not dry_run:
                 take_over_file(fd)
         elif ClaimFile(fd).is_claimed_for(path, name):
-            yield f"leave {shown} as it is, which is {whose}, has a second name and is claimed: do this again later"
+            yield f"leave {shown} as it is, which is {whose}, {how} and is claimed: do this again later"
         else:
-            yield f"take {shown} away, which is {whose} and has a second name"
+            yield f"take {shown} away, which is {whose} and {how}"
             _unless(dry_run, folder, name)
     finally:
         os.close(fd)

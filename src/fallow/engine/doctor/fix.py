@@ -7,6 +7,7 @@ from contextlib import ExitStack, suppress
 
 from fallow.actuators.claims.claims import GATE, ClaimFile
 from fallow.actuators.claims.folder import ClaimFolder, FileRefused, folder_path
+from fallow.actuators.claims.folder_care import open_to_all
 from fallow.actuators.claims.folder_repair import foreign_file, repair
 from fallow.core.errors import FallowError, NotPermitted
 from fallow.core.ports import Depth
@@ -58,7 +59,8 @@ def own_the_folder(world: World, tell: Callable[[str], None]) -> None:
                     opened[uuid] = world.folder.open_unsettled(uuid)
                     stack.callback(os.close, opened[uuid])
                 else:
-                    tell(f"GPU {label}: its claim file has a second name, and is claimed; run fallow up again later")
+                    unfit = "its claim file has a second name or is shut, and is claimed"
+                    tell(f"GPU {label}: {unfit}; run fallow up again later")
             except FileRefused as error:
                 tell(f"GPU {label}: {refused_file(error)}")
         # Any user can make the table of locks long. It is read once, and only now: later claims are on these files.
@@ -74,12 +76,17 @@ def _has_own_file(folder: ClaimFolder, uuid: str, inodes: Counter[int]) -> bool:
     """Give a GPU a file that is root's and no other GPU's; return False if that must wait, since it is claimed.
 
     Who comes before root can make one file with the names of several GPUs: then a claim on one is a claim on all. The
-    byte of the GPU shows which of them a claim is for. Root does not take over what others own under two names.
+    byte of the GPU shows which of them a claim is for. Root does not take over what others own under two names, and
+    opens nothing to all that is shut: it may be a private file that was moved here.
     """
-    file = ClaimFile(folder.open_unsettled(uuid))
+    fd = folder.peek(uuid)
+    if fd is None:
+        return True  # it is made when it is opened
+    file = ClaimFile(fd)
     try:
-        facts = os.fstat(file.fd)
-        if facts.st_nlink == 1 or (facts.st_uid == 0 and inodes[facts.st_ino] <= 1):
+        facts = os.fstat(fd)
+        is_own = facts.st_nlink == 1 or (facts.st_uid == 0 and inodes[facts.st_ino] <= 1)
+        if is_own and open_to_all(facts):
             return True
         if file.is_claimed_for(folder.path, uuid):
             return False
