@@ -109,9 +109,9 @@ def open_to_all(facts: os.stat_result) -> bool:
 def unfit(fd: int) -> str | None:
     """Return why an open file cannot be a claim file, or None. As root, take it over if it is another user's.
 
-    A file that is not open to all stays so, whoever owns it: a neighbour can have moved a private file of anybody here
-    from a folder of hers. Only a file without a second name is changed: a hard link could lead to anything on this
-    file system.
+    A file that is not open to all stays so, whoever owns it: a neighbour can have moved a private file of anybody
+    here, from a folder of hers. Only a file without a second name is changed: a hard link could lead to anything on
+    this file system.
     """
     facts = os.fstat(fd)
     if not stat.S_ISREG(facts.st_mode):

@@ -2,8 +2,8 @@
 
 Nothing with a claim is replaced: a plain file keeps its locks when its owner changes. One with a second name is not
 root's to take, since it may lead to anything, nor one that is shut to others, which may be somebody's private file:
-they are replaced unless they are claimed. Anything but a plain file can have no claim, so it is removed. Everything is done through the open folder and without following links; what is put
-back meanwhile is found the next time.
+they are replaced unless they are claimed. Anything but a plain file can have no claim, so it is removed. Everything
+is done through the open folder and without following links; what is put back meanwhile is found the next time.
 """
 
 import errno
