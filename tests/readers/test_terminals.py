@@ -74,6 +74,35 @@ def test_a_desktop_with_the_end_of_a_line_in_its_name_ends_no_session(place: Pla
     assert [each.user for each in people] == ["ada"]
 
 
+@pytest.mark.parametrize(
+    ("facts", "away"),
+    [
+        ("TYPE=wayland\nSTATE=active\n", False),
+        ("TYPE=x11\nSTATE=active\n", False),
+        ("TYPE=wayland\nSTATE=online\n", True),  # another one is in front
+        ("TYPE=tty\nSTATE=active\n", True),
+    ],
+)
+def test_a_person_at_a_desktop_is_never_taken_for_away_though_its_terminal_is_not_used(
+    place: Place, facts: str, away: bool
+) -> None:
+    place.touch("tty2", ago_s=9000)
+    (place.root / "sessions").mkdir()
+    (place.root / "sessions" / "2").write_text(f"UID=5\nUSER=ada\nTTY=tty2\nCLASS=user\n{facts}")
+    (place.root / "utmp").write_bytes(record(USER_PROCESS, "tty2", "ada", 384))
+    found = {(each.user, each.terminal): each.idle_s for each in place.people()}
+    assert set(found) == {("ada", "tty2")}
+    assert isinstance(found["ada", "tty2"], Unknown) is not away
+
+
+def test_a_desktop_without_a_terminal_counts_though_a_program_in_it_has_one(place: Place) -> None:
+    (place.root / "sessions").mkdir()
+    text = f"UID=5\nUSER=ada\nTYPE=wayland\nCLASS=user\nSTATE=active\nLEADER={os.getppid()}\n"
+    (place.root / "sessions" / "2").write_text(text)
+    (ada,) = (each for each in place.people() if each.user == "ada")
+    assert (ada.terminal, isinstance(ada.idle_s, Unknown)) == (None, True)
+
+
 def test_a_touch_begins_the_idle_time_anew_and_setting_the_clock_does_not(place: Place) -> None:
     (place.root / "utmp").write_bytes(record(USER_PROCESS, "pts/0", "ada", 384))
     place.touch("pts/0", ago_s=600.0)

@@ -5,6 +5,9 @@ which exist wherever a person types, even if no login is recorded. A terminal's 
 used. It is in system time, which can be set, so after the first look the monotonic time at which it changed counts.
 The kernel moves the access time in steps of eight seconds.
 
+The keys that are pressed at a desktop move no terminal, so of a desktop in front it is unknown for how long nobody has
+been there.
+
 An empty place is no record: some systems leave one behind that nothing writes to. Without any record, it is Unknown
 who is here.
 """
@@ -33,6 +36,8 @@ _LOOK_FOR_TERMINAL_EVERY_S = 10.0
 _MOST_SEARCHED = 16  # sessions of one user whose terminal is looked for
 _PTS_MAJORS = range(136, 144)
 _CONSOLE_MAJOR, _FIRST_SERIAL = 4, 64
+_DESKTOPS = ("x11", "wayland", "mir")
+_AT_A_DESKTOP = Unknown("not to be told: it is a desktop, whose keys are not seen")
 _CONSOLES = tuple(f"tty{number}" for number in range(1, 13))
 
 
@@ -68,6 +73,8 @@ class Terminals:
         self._proc = Proc() if proc is None else proc
         self._touched: dict[str, tuple[float, float]] = {}
         self._of_leader: dict[int, tuple[float, str | None]] = {}
+        self._desktops: set[str] = set()
+        """The terminals behind desktops, by the last look at logind's files."""
 
     def people(self) -> list[Person] | Unknown:
         """Return all people who are logged in; Unknown if there is no record, or it makes no sense."""
@@ -97,6 +104,8 @@ class Terminals:
         return [place for place, told in found.items() if told is not None and not isinstance(told, Unknown)]
 
     def _idle_s(self, terminal: str) -> float | Unknown:
+        if terminal in self._desktops:
+            return _AT_A_DESKTOP
         try:
             touched_wall_s = os.stat(f"{self._devices}/{terminal}").st_atime
         except OSError as error:
@@ -143,6 +152,7 @@ class Terminals:
         return Unknown(f"{self._utmp} makes no sense")
 
     def _in_logind(self) -> list[tuple[str, str | None]] | None:
+        self._desktops = set()
         try:
             names = os.listdir(self._sessions)
         except OSError:
@@ -157,7 +167,9 @@ class Terminals:
             if facts.get("CLASS", "user").startswith("user") and facts and facts.get("STATE") != "closing":
                 user = facts.get("USER", facts.get("UID", "somebody"))
                 terminal = facts["TTY"].removeprefix("/dev/") if facts.get("TTY") else None
-                if terminal is None:  # beyond so many it is unknown for how long they have typed nothing
+                if facts.get("TYPE") in _DESKTOPS and facts.get("STATE") == "active":
+                    self._desktops |= {terminal} if terminal is not None else set()
+                elif terminal is None:  # beyond so many it is unknown for how long they have typed nothing
                     searched[user] = searched.get(user, 0) + 1
                     terminal = self._terminal_of(facts, below) if searched[user] <= _MOST_SEARCHED else None
                 found.append((user, terminal))
