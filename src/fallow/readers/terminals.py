@@ -5,8 +5,8 @@ which exist wherever a person types, even if no login is recorded. A terminal's 
 used. It is in system time, which can be set, so after the first look the monotonic time at which it changed counts.
 The kernel moves the access time in steps of eight seconds.
 
-The keys that are pressed at a desktop move no terminal, so of a desktop in front it is unknown for how long nobody has
-been there.
+The keys that are pressed at a desktop move no terminal, so of a desktop in front it is unknown for how long nobody
+has been there.
 
 An empty place is no record: some systems leave one behind that nothing writes to. Without any record, it is Unknown
 who is here.
