@@ -43,6 +43,20 @@ def test_a_unit_is_never_printed_in_place_of_json(fallow: Fallow) -> None:
     assert "--json is only for the checks; leave it out" in done.stderr
 
 
+def test_who_could_change_what_root_would_run_is_told(tmp_path: pathlib.Path) -> None:
+    """A unit of root that starts a file of ada's makes her root; so does one that all may write to."""
+    bin_folder = tmp_path / "bin"
+    bin_folder.mkdir()
+    (bin_folder / "fallow").write_text(f"#!{sys.executable}\nfrom fallow.interfaces.cli import entry\nentry()\n")
+    (bin_folder / "fallow").chmod(0o755)
+    bin_folder.chmod(0o777)
+    printed = subprocess.run(
+        [bin_folder / "fallow", "doctor", "--unit"], capture_output=True, text=True, timeout=LIMIT_S, check=True
+    )
+    assert f"ExecStart={bin_folder}/fallow up" in printed.stdout
+    assert ", and who can change this fallow becomes root by that unit; let root install" in printed.stderr
+
+
 def analyze(*words: str) -> subprocess.CompletedProcess[str]:
     if shutil.which("systemd-analyze") is None:
         refuse_to_skip("systemd-analyze is not installed")

@@ -15,7 +15,9 @@ from fallow.engine.machine.world import World
 from fallow.interfaces.cli.options import Parser, add_json
 from fallow.interfaces.render.as_json import as_text
 from fallow.interfaces.stderr import Stderr
+from fallow.readers.file_trust import doubts
 
+_FOR_ROOT = "let root install one for it first, as in /opt/fallow"
 ABOUT = """\
 Check the installation: driver, GPUs, folders, daemon, and each permission that
 fallow can use. Each part is ok, lacking (something does not work here, the rest
@@ -58,7 +60,11 @@ def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
     if args.json and (args.unit or args.tmpfiles or args.sysusers or args.fix):
         raise WrongUsage("--json is only for the checks", "leave it out, or leave the other option out")
     if args.unit:
-        print(_unit(), end="")
+        program = _own_words()
+        print(_unit(program), end="")
+        for doubt in [*doubts(program[0]), *doubts(__file__)][:1]:
+            found = doubt.sentence.partition(";")[0]
+            voice.note(f"{found}, and who can change this fallow becomes root by that unit; {_FOR_ROOT}")
         return 0
     if args.tmpfiles:
         print(_shipped("fallow.tmpfiles.conf"), end="")
@@ -133,9 +139,12 @@ def _as_json(found: list[CheckFinding], world: World) -> dict[str, object]:
     }
 
 
-def _unit() -> str:
-    """Return the shipped systemd unit, with the path of this fallow in it."""
-    text = _shipped("fallow.service")
+def _own_words() -> tuple[str, ...]:
+    """Return the words that start this fallow."""
     called = os.path.abspath(sys.argv[0])
-    ours = (called,) if os.path.basename(called) == "fallow" else spawn.OURSELVES
-    return text.replace("/usr/local/bin/fallow", " ".join(map(in_unit, ours)))
+    return (called,) if os.path.basename(called) == "fallow" else spawn.OURSELVES
+
+
+def _unit(program: tuple[str, ...]) -> str:
+    """Return the shipped systemd unit, with the path of this fallow in it."""
+    return _shipped("fallow.service").replace("/usr/local/bin/fallow", " ".join(map(in_unit, program)))
