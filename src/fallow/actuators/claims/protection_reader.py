@@ -144,8 +144,9 @@ class ProtectionReader:
         except OSError as error:
             word = nonsense(number, owner, f"its file cannot be read ({error.strerror}), so it protects everything")
         linked = found.st_nlink != 1 and not stat.S_ISDIR(found.st_mode)  # nobody can make a hard link to a folder
-        if linked and word.says is Says.NONSENSE:
-            word = nonsense(number, SOMEBODY)  # another user may have made the link
+        if (linked or uid == 0) and word.says is Says.NONSENSE:
+            # Another user may have made the link, or moved a file of root's here from a folder of theirs.
+            word = nonsense(number, SOMEBODY)
         # A protection means what it said at first; later changes of the file are ignored.
         if known is not None and known.uid == uid and Says.HOLD is known.word.says and word.says is not Says.RELEASED:
             word = known.word
