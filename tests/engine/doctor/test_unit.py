@@ -54,7 +54,7 @@ def test_who_could_change_what_root_would_run_is_told(tmp_path: pathlib.Path) ->
         [bin_folder / "fallow", "doctor", "--unit"], capture_output=True, text=True, timeout=LIMIT_S, check=True
     )
     assert f"ExecStart={bin_folder}/fallow up" in printed.stdout
-    assert ", and who can change this fallow becomes root by that unit; let root install" in printed.stderr
+    assert "who can change this fallow becomes root by that unit; let root install one" in printed.stderr
 
 
 def analyze(*words: str) -> subprocess.CompletedProcess[str]:

@@ -63,8 +63,7 @@ def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
         program = _own_words()
         print(_unit(program), end="")
         for doubt in [*doubts(program[0]), *doubts(__file__)][:1]:
-            whose = doubt.sentence.partition(";")[0]
-            voice.note(f"{whose}, and who can change this fallow becomes root by that unit; {_FOR_ROOT}")
+            voice.note(f"who can change this fallow becomes root by that unit; {_FOR_ROOT}: {doubt.sentence}")
         return 0
     if args.tmpfiles:
         print(_shipped("fallow.tmpfiles.conf"), end="")
