@@ -30,6 +30,11 @@ def leftovers(folder: str) -> list[str]:
     return found
 
 
+def daemon_of(pid: int) -> int:
+    """Return the first process that the demo has started: its daemon."""
+    return int(pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()[0])
+
+
 def test_it_tells_the_whole_story_and_leaves_nothing_running(fallow: Fallow, tmp_path: pathlib.Path) -> None:
     stories = tmp_path / "stories"
     stories.mkdir()
@@ -120,6 +125,23 @@ def test_on_a_terminal_it_stays_until_a_key_is_pressed(fallow: Fallow, tmp_path:
         os.close(ours)
         os.close(its)
     assert list(stories.iterdir()) == []
+
+
+def test_nobody_else_knows_the_path_by_which_a_process_is_on_its_cards(fallow: Fallow) -> None:
+    """All users see the folders in /tmp, and the paths of sockets. Root's demo counts processes of all users."""
+    story = Fill(fallow.start("demo"))
+    story.until("fallow: up, with ")
+    daemon = pathlib.Path(f"/proc/{daemon_of(story.process.pid)}")
+    folder, environ = (daemon / "cwd").readlink(), (daemon / "environ").read_bytes().split(b"\0")
+    name = "FALLOW_CLAIM_DIR="
+    (claims,) = [each.decode().removeprefix(name) for each in environ if each.startswith(name.encode())]
+    seen = pathlib.Path("/proc/net/unix").read_text()
+    story.process.send_signal(signal.SIGINT)
+    story.process.communicate(timeout=LIMIT_S)
+    assert f"{folder}/" in seen
+    assert claims.startswith(f"{folder}/")
+    assert os.path.dirname(claims) != str(folder)
+    assert os.path.dirname(claims) not in seen
 
 
 def test_nothing_of_the_folder_it_was_started_in_is_run_where_no_folder_of_modules_is_named(

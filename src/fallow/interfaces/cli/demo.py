@@ -155,9 +155,12 @@ class _Stage:
                 file.write(text)
         os.mkdir("bin")
         os.symlink(sys.executable, "bin/python3")
+        # Who knows this path can be on our GPUs, if we are root and see it. All users see the names of folders in
+        # /tmp, and of sockets.
+        unknown_to_others = tempfile.mkdtemp(dir=folder)
         own = {
             "FALLOW_SIMULATE": _MACHINE,
-            "FALLOW_CLAIM_DIR": f"{folder}/claims",
+            "FALLOW_CLAIM_DIR": f"{unknown_to_others}/claims",
             "FALLOW_STATE_DIR": f"{folder}/state",
             "FALLOW_SOCKET": f"{folder}/fallow.sock",
             "PATH": f"{folder}/bin:{os.environ.get('PATH', os.defpath)}",
