@@ -9,7 +9,6 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from itertools import islice
 from pwd import getpwuid
-from stat import S_ISUID
 from typing import Literal
 
 from fallow.core.gpu import Gpu, Holder
@@ -139,7 +138,8 @@ class Proc(ProcMachine):
         found: dict[str, int] = {}
         for pid in self.pids():
             # Whose it is comes first: root may read megabytes of variables of thousands of processes of others.
-            environ = None if pid in skipped or self.uid(pid) != os.geteuid() else self.environ(pid)
+            mine = pid not in skipped and self.uid(pid) == os.geteuid() and not self.is_anothers_setuid(pid)
+            environ = self.environ(pid) if mine else None
             if not environ or "FALLOW_CLAIM" not in environ:
                 continue
             claimed = environ["FALLOW_CLAIM"].split(",")
@@ -276,16 +276,6 @@ class Proc(ProcMachine):
     def program(self, pid: int) -> str | None:
         """Return the name of its program file; None unless it is in that place here and only root put it there."""
         return trusted_program(f"{self._root}/{pid}/exe")
-
-    def is_setuid(self, pid: int) -> bool:
-        """Return whether its program gives others the rights of its user, as sudo does: who starts it names it.
-
-        Of root's processes only root can tell; others are told no.
-        """
-        try:
-            return bool(os.stat(f"{self._root}/{pid}/exe").st_mode & S_ISUID)
-        except OSError:
-            return False
 
     def command(self, pid: int) -> str | Unknown:
         """Return the command line; the name in brackets if there is none, as for kernel threads."""

@@ -1,7 +1,9 @@
-"""Read what /proc says of the machine as a whole, and of this process."""
+"""Read what /proc says of the machine as a whole, of this process, and of setuid programs."""
 
 import os
 import re
+from pwd import getpwuid
+from stat import S_ISUID
 
 from fallow.core.unknown import Unknown
 from fallow.readers.proc_files import read_start, read_whole
@@ -10,7 +12,7 @@ _FIRST_PID_NAMESPACE = "pid:[4026531836]"  # PROC_PID_INIT_INO of the kernel
 
 
 class ProcMachine:
-    """The part of a /proc that is not about one process."""
+    """The part of a /proc that is not about one process, and who started a setuid program."""
 
     def __init__(self, root: str) -> None:
         self._root = root
@@ -118,3 +120,32 @@ class ProcMachine:
                 columns = figures.split()
                 total += int(columns[0]) + int(columns[8])
         return total
+
+    def is_setuid(self, pid: int) -> bool:
+        """Return whether its program gives others the rights of its user, as sudo does: who starts it names it.
+
+        Of root's processes only root can tell; others are told no.
+        """
+        try:
+            return bool(os.stat(f"{self._root}/{pid}/exe").st_mode & S_ISUID)
+        except OSError:
+            return False
+
+    def is_anothers_setuid(self, pid: int) -> bool:
+        """Return whether it is a setuid program that another user started: its variables are that user's.
+
+        sudo, which waits for a password, is root's in all its numbers; its groups are still those of who started it.
+        """
+        if not self.is_setuid(pid):
+            return False
+        status = read_start(f"{self._root}/{pid}/status") or b""
+        found = re.findall(rb"^(?:Gid:\s+(\d+)|Groups:(.*)$)", status, re.MULTILINE)
+        theirs = {int(number) for pair in found for number in b" ".join(pair).split()}
+        return not theirs <= {*os.getgroups(), *_groups_of_this_user()}
+
+
+def _groups_of_this_user() -> list[int]:
+    try:
+        return os.getgrouplist(getpwuid(os.geteuid()).pw_name, os.getgid())
+    except KeyError:  # without an account
+        return [os.getgid()]

@@ -12,7 +12,9 @@ from collections.abc import Iterator
 import pytest
 
 from fallow.actuators.claims.claims import seal_of
+from fallow.readers.proc import Proc
 from tests.actuators.claims.test_users import ADA, BOB, Users
+from tests.engine.idle_rules.test_dodged import SUDO
 from tests.places import LIMIT_S, REPOSITORY
 
 pytestmark = pytest.mark.several_users
@@ -237,6 +239,31 @@ def test_words_in_a_neighbours_environment_do_not_shut_root_out(street: Neighbou
             assert street.run(ROOT, "run", "-n", "2", "--", "echo", "ran")[1] == "ran\n"
         finally:
             sleeper.kill()
+
+
+def test_nor_do_words_in_the_environment_that_she_gave_a_setuid_program(
+    street: Neighbourhood, open_folder: pathlib.Path
+) -> None:
+    """As sudo that waits for a password, which is root's. One that root has started itself keeps its card."""
+    with_files(street)
+    sudo = open_folder / "sudo"
+    subprocess.run(["cc", "-x", "c", "-o", str(sudo), "-"], input=SUDO, text=True, check=True)
+    sudo.chmod(0o4755)
+    environ = {**street.environ, "FALLOW_CLAIM": f"{FIRST},{SECOND}"}
+    for uid, may_run in ((EVE, True), (ROOT, False)):
+        with subprocess.Popen(
+            [str(sudo)],
+            user=uid,
+            group=uid,
+            extra_groups=[],
+            env=environ,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        ) as waiting:
+            assert waiting.stdout is not None
+            assert waiting.stdout.readline()
+            assert Proc().uid(waiting.pid) == 0, "setuid programs run here"
+            assert (street.run(ROOT, "run", "-n", "2", "--", "echo", "ran")[1] == "ran\n") is may_run
 
 
 def test_a_card_in_use_is_not_picked_for_a_false_mark(street: Neighbourhood) -> None:
