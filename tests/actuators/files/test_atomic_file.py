@@ -36,6 +36,20 @@ def test_a_link_of_a_neighbour_leads_nobody_to_a_file_of_their_own(
 
 
 @pytest.mark.several_users
+def test_nor_does_one_in_a_folder_of_the_neighbours_own(tmp_path: pathlib.Path) -> None:
+    hers, precious = tmp_path / "hers", tmp_path / "precious"
+    hers.mkdir()
+    precious.write_text("precious")
+    link = hers / "report.html"
+    link.symlink_to(precious)
+    for path in (hers, link):
+        os.lchown(path, NEIGHBOUR, NEIGHBOUR)
+    with pytest.raises(PermissionError):
+        replace_file(str(link), "a report")
+    assert precious.read_text() == "precious"
+
+
+@pytest.mark.several_users
 def test_a_file_of_a_neighbour_in_a_folder_of_all_gets_nothing_that_is_ours(shared: pathlib.Path) -> None:
     file = shared / "report.html"
     file.touch()

@@ -56,9 +56,9 @@ def replace_file(path: str, text: str) -> None:
 
 def _refuse_of_strangers(found: os.stat_result, folder: os.stat_result) -> None:
     """Raise PermissionError for a link of a stranger, and for a file of one in a folder that all may write to."""
-    if found.st_uid in (0, os.geteuid(), folder.st_uid):
-        return
-    if stat.S_ISLNK(found.st_mode) or folder.st_mode & stat.S_IWOTH:
+    of_stranger = found.st_uid not in (0, os.geteuid())
+    is_link = stat.S_ISLNK(found.st_mode)  # also in a folder of theirs: it may lead to any file of ours
+    if of_stranger and (is_link or (found.st_uid != folder.st_uid and folder.st_mode & stat.S_IWOTH)):
         raise PermissionError
 
 
