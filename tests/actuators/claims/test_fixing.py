@@ -2,12 +2,15 @@
 
 import os
 import pathlib
+import re
+import subprocess
 
 import pytest
 
 from fallow.actuators.claims.claims import seal_of
 from tests.actuators.claims.test_neighbours import ADA, BOB, EVE, FIRST, ROOT, SECOND, Neighbourhood, street
 from tests.conftest import refuse_to_skip
+from tests.places import BIN, LIMIT_S, REPOSITORY
 
 __all__ = ["street"]
 pytestmark = pytest.mark.several_users
@@ -204,4 +207,21 @@ def test_a_claim_is_the_same_however_the_path_of_the_folder_is_spelled(street: N
     for spelled in (f"{link}/claims", f"{street.claims}/"):
         street.environ["FALLOW_CLAIM_DIR"] = spelled
         assert "claimed by a launch whose claim file was removed" in refusal(street)
+    job.communicate("\n")
+
+
+def test_a_claim_on_a_removed_file_stays_in_force_under_a_daemon_with_the_rights_of_the_unit(
+    street: Neighbourhood,
+) -> None:
+    unit = (REPOSITORY / "src/fallow/examples/fallow.service").read_text()
+    (rights,) = re.findall(r"^CapabilityBoundingSet=(.*)$", unit, re.MULTILINE)
+    kept = ",".join(f"+{each.removeprefix('CAP_').lower()}" for each in rights.split())
+    street.claims.mkdir()
+    street.claims.chmod(0o1777)
+    job = street.job(ADA)
+    (street.claims / FIRST).unlink()
+    words = ["setpriv", "--bounding-set", f"-all,{kept}", f"{BIN}/fallow", "up", "--for", "1s"]
+    environ = {**street.environ, "FALLOW_STATE_DIR": f"{street.claims}-state"}
+    subprocess.run(words, env=environ, check=True, capture_output=True, timeout=LIMIT_S)
+    assert "claimed by a launch whose claim file was removed" in refusal(street)
     job.communicate("\n")
