@@ -7,7 +7,8 @@ import re
 import signal
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import pytest
 
@@ -29,6 +30,14 @@ def warned(fallow: Fallow, *command: str) -> subprocess.Popen[str]:
     return watched
 
 
+@contextmanager
+def halted(watched: subprocess.Popen[str]) -> Iterator[None]:
+    """While fallow does not look, the time until the stop does not pass, however long this takes."""
+    watched.send_signal(signal.SIGSTOP)
+    yield
+    watched.send_signal(signal.SIGCONT)
+
+
 def goes_on(watched: subprocess.Popen[str]) -> bool:
     assert watched.stderr is not None
     for line in watched.stderr:
@@ -43,13 +52,15 @@ def test_a_hold_on_a_child_of_the_job_holds_the_job(simulated: Fallow) -> None:
     watched = warned(simulated, "sh", "-c", "sleep 600 & echo $!; wait")
     assert watched.stdout is not None
     child = watched.stdout.readline().strip()
-    assert simulated("protect", f"pid:{child}", "--for", "1h").returncode == 0
+    with halted(watched):
+        assert simulated("protect", f"pid:{child}", "--for", "1h").returncode == 0
     assert goes_on(watched)
 
 
 def test_a_hold_on_the_watcher_holds_the_job(simulated: Fallow) -> None:
     watched = warned(simulated, "sleep", "600")
-    assert simulated("protect", f"pid:{watched.pid}", "--for", "1h").returncode == 0
+    with halted(watched):
+        assert simulated("protect", f"pid:{watched.pid}", "--for", "1h").returncode == 0
     assert goes_on(watched)
 
 
@@ -87,8 +98,9 @@ def test_a_reason_that_is_no_text_is_taken_as_far_as_it_goes(simulated: Fallow) 
 
 def test_a_hold_in_a_folder_that_was_made_anew_binds(simulated: Fallow, tmp_path: pathlib.Path) -> None:
     watched = warned(simulated, "sleep", "600")
-    os.rename(tmp_path / "claims", tmp_path / "moved")
-    assert simulated("protect", "--for", "1h").returncode == 0
+    with halted(watched):
+        os.rename(tmp_path / "claims", tmp_path / "moved")
+        assert simulated("protect", "--for", "1h").returncode == 0
     assert goes_on(watched)
 
 

@@ -14,6 +14,7 @@ from types import MappingProxyType
 from typing import NoReturn
 
 from fallow.actuators.process import signals, spawn
+from fallow.actuators.process.held_signals import Arrived, HeldSignals
 from fallow.actuators.process.helpers import Helpers
 from fallow.actuators.process.signals import Handle
 from fallow.actuators.process.tree import JobTree, Orphans
@@ -31,26 +32,6 @@ _END = frozenset({signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT})
 _OUR_STREAMS: Mapping[int, int] = MappingProxyType({})
 _LOOK_FOR_PARENT_S = 0.5
 _GRACE_S = 10.0
-
-
-class HeldSignals:
-    """Signals to this process wait until they are fetched, with their sender.
-
-    Threads that were started before and do not block signals would still get them.
-    """
-
-    def __init__(self) -> None:
-        self.before = signal.pthread_sigmask(signal.SIG_BLOCK, _HELD)
-
-    def fetch(self, timeout_s: float) -> signal.struct_siginfo | None:
-        """Return the next signal; None if none comes in time."""
-        return signal.sigtimedwait(_HELD, max(0.0, timeout_s))
-
-    def release(self) -> None:
-        """Let signals act on this process again. Those that still wait were meant for the job, and are dropped."""
-        while self.fetch(0.0) is not None:
-            pass
-        signal.pthread_sigmask(signal.SIG_SETMASK, self.before)
 
 
 class Supervision:
@@ -80,7 +61,7 @@ class Supervision:
         """The last signal that asked this process to end."""
         self._table = table
         self._now = monotonic_s
-        self._signals = HeldSignals()
+        self._signals = HeldSignals(_HELD)
         try:
             orphans = Orphans(table, helpers.sessions)
             pid = spawn.start(path, command, environ, self._signals.before, streams)
@@ -123,9 +104,9 @@ class Supervision:
                 self._end_with_parent()
                 left_s = min(left_s, _LOOK_FOR_PARENT_S)
             arrived = self._signals.fetch(left_s)
-            if arrived is not None and arrived.si_signo != signal.SIGCHLD:
-                if arrived.si_signo in _END:
-                    self.received = arrived.si_signo
+            if arrived is not None and arrived.number != signal.SIGCHLD:
+                if arrived.number in _END:
+                    self.received = arrived.number
                 self._pass_on(arrived)
 
     def _end_with_parent(self) -> None:
@@ -138,12 +119,12 @@ class Supervision:
         elif self._now() >= self._kill_at_s:
             self.tree.kill(0.0)
 
-    def _pass_on(self, arrived: signal.struct_siginfo) -> None:
-        number = arrived.si_signo
+    def _pass_on(self, arrived: Arrived) -> None:
+        number = arrived.number
         if number == signal.SIGCONT and not self._is_stopped():
             return  # a signal that continued our group has continued the job
-        if _from_a_process(arrived):
-            if not self.tree.has(arrived.si_pid):  # a job that signals its group or its parent does not get it back
+        if arrived.is_from_a_process:
+            if not self.tree.has(arrived.pid):  # a job that signals its group or its parent does not get it back
                 self._tell_job(number)
         elif number in (signal.SIGHUP, signal.SIGCONT) and os.getsid(0) == os.getpid():
             # A terminal that hangs up signals only the leader of the session, which would be the job without us.
@@ -191,10 +172,6 @@ def _handle_of_child(table: ProcessTable, pid: int) -> Handle:
     if handle is None:
         raise FallowError(f"the job runs as pid {pid}, but /proc does not show it, so it cannot be watched")
     return handle
-
-
-def _from_a_process(arrived: signal.struct_siginfo) -> bool:
-    return arrived.si_code <= 0  # as the kernel's own SI_FROMUSER has it; a terminal's signals have SI_KERNEL
 
 
 def _in_foreground() -> bool:
