@@ -59,6 +59,7 @@ def users_of(*names: str) -> set[str]:
             ("ctypes.CDLL",),
             {
                 "readers/nvml_library.py",
+                "actuators/process/held_signals.py",
                 "actuators/process/signals.py",
                 "actuators/host/as_user.py",
                 "actuators/host/become_user.py",
