@@ -5,18 +5,22 @@ import pathlib
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 
 import pytest
 
 from tests.actuators.claims.test_users import ADA, BOB, Users
+from tests.conftest import refuse_to_skip
 from tests.engine.idle_rules.test_dodged import SUDO
 from tests.interfaces.cli.stopped import is_running
 from tests.places import LIMIT_S
 from tests.standin import Process, World
+from tests.waiting import until
 
 pytestmark = pytest.mark.several_users
 GIB = 2**30
 Start = Callable[[int], "subprocess.Popen[bytes]"]
+Join = Callable[[int, str, int], None]
 
 
 @pytest.fixture
@@ -94,6 +98,53 @@ def test_a_gpu_with_jobs_of_two_users_is_left_as_it_is_and_mine_takes_only_ones_
     assert code == 0, out + err
     assert mine.wait(LIMIT_S) == -15
     assert is_running(theirs.pid)
+
+
+@pytest.fixture
+def unit() -> Iterator[Join]:
+    """Put a process into the cgroup of a unit, or of a container, of its user's own service manager."""
+    roots = map(pathlib.Path, ("/sys/fs/cgroup", "/sys/fs/cgroup/unified", "/sys/fs/cgroup/systemd"))
+    root = next((path for path in roots if (path / "cgroup.procs").exists()), None)
+    if root is None:
+        refuse_to_skip("a process of a unit needs cgroups")
+    assert root is not None
+    made: list[pathlib.Path] = []
+
+    def join(uid: int, name: str, pid: int) -> None:
+        folder = root / "user.slice" / f"user-{uid}.slice" / f"user@{uid}.service" / "app.slice" / name
+        folder.mkdir(parents=True, exist_ok=True)
+        made.append(folder)
+        (folder / "cgroup.procs").write_text(str(pid))
+
+    yield join
+    for folder in made:
+        until(lambda folder=folder: not (folder / "cgroup.procs").read_text(), pause_s=0.05)
+        for each in (folder, *folder.parents):
+            with suppress(OSError):
+                if each.is_relative_to(root / "user.slice"):
+                    each.rmdir()
+
+
+@pytest.mark.parametrize(
+    ("cgroup", "subject"),
+    [("train.service", "unit:train"), (f"libpod-{'ab' * 32}.scope", f"container:{'ab' * 32}")],
+)
+def test_a_unit_or_container_of_another_with_the_same_name_keeps_nobody_from_stopping_theirs(
+    users: Users, cards: World, unit: Join, start: Start, cgroup: str, subject: str
+) -> None:
+    mine, theirs = start(ADA), start(BOB)
+    cards[0].compute = [Process(mine.pid, GIB)]
+    cards[1].compute = [Process(theirs.pid, GIB)]
+    unit(ADA, cgroup, mine.pid)
+    unit(BOB, cgroup, theirs.pid)
+    _, out, err = stop(users, ADA, subject, "--dry-run")
+    assert f"{ADA}'s job {mine.pid} (sleep)" in out + err
+    assert str(theirs.pid) not in out + err
+    mine.kill()
+    mine.wait()
+    cards[0].compute = []
+    code, _, err = stop(users, ADA, subject, "--dry-run")
+    assert (code, "is not yours, so nothing is stopped" in err) == (77, True), err
 
 
 def test_root_stops_anybodys_job(users: Users, cards: World, start: Start) -> None:

@@ -101,7 +101,7 @@ class JobsByHand:
         snapshot, jobs = self.jobs_with_owners()
         found: dict[object, FoundJob] = {}
         for subject in subjects:
-            parts = [self._part(job, subject, snapshot) for job in jobs if concerns(subject, job)]
+            parts = [self._part(job, subject, snapshot) for job in self._named(subject, jobs)]
             if isinstance(subject, SomeGpus):
                 self._refuse_unseen(subject, snapshot, mine=any(job.users == {self._world.user} for job in parts))
             if not parts:
@@ -113,6 +113,16 @@ class JobsByHand:
                 whole = next(job for job in jobs if job.key == part.key)
                 found[part.key] = self._described(self._only(whole, members, snapshot), whole, snapshot)
         return list(found.values())
+
+    def _named(self, subject: JobSubject, jobs: Sequence[Job]) -> list[Job]:
+        """Return the jobs that a subject names: of owners with that name one's own, unless one is root or has none.
+
+        Users choose names of units, and of cgroups as containers have: another's must not keep anybody from theirs.
+        """
+        named = [job for job in jobs if concerns(subject, job)]
+        if os.geteuid() == 0 or not isinstance(subject, NamedOwner):
+            return named
+        return [job for job in named if job.users == {self._world.user}] or named
 
     def _part(self, job: Job, subject: JobSubject, snapshot: Snapshot) -> Job:
         """Return what of a job is meant: all of it, or its processes on these GPUs, or one of them.
