@@ -23,6 +23,7 @@ SENTENCES: Mapping[str, str] = {
     "no_sm_active": "held by {processes}, no multiprocessor was active",
     "claimed": "{claim}, which has no process on the GPU",
     "settling": "{found}; idle once that lasts for {after_s}",
+    "came": "pid {pid} came to it just now",
     "just_claimed": "{found} yet; idle once that lasts for {after_s}",
     "suspect": "looks stuck: {found}",
     "trouble": "{trouble}",

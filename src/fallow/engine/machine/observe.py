@@ -59,6 +59,7 @@ class Watcher:
     def __init__(self, world: World, longest_gap_s: float) -> None:
         self._world = world
         self._before: dict[str, Settling] = {}
+        self._people: dict[str, Mapping[int, int | Unknown]] = {}
         self._hangs: dict[str, stuck.State] = {}
         self.change(longest_gap_s)
 
@@ -75,6 +76,7 @@ class Watcher:
     def _gpu_status(self, gpu: Gpu, snapshot: Snapshot, claims: "_Claims") -> GpuStatus:
         around = Around(claims.claim, claims.fillers, _gone(self._world, gpu, claims))
         finding = self._check_hang(gpu, snapshot, standing(gpu, around))
+        finding = self._check_newcomer(gpu, finding, around)
         now, settled = settle(self._before.get(gpu.label), finding, snapshot.at_s, self._gap_s)
         self._before[gpu.label] = now
         return seen(
@@ -87,6 +89,22 @@ class Watcher:
             filler_pids=tuple(sorted(around.ignored)),
             settling=now.settling,
         )
+
+    def _check_newcomer(self, gpu: Gpu, finding: Finding, around: Around) -> Finding:
+        """Return the finding; busy if a process came to a GPU on which nothing ran: what was before is not its own.
+
+        Otherwise who sits on a GPU without using it would make everybody idle who comes to it.
+        """
+        if isinstance(gpu.holders, Unknown):
+            return finding
+        now = {holder.pid: holder.birth for holder in gpu.holders if holder.pid not in around.ignored}
+        known, self._people[gpu.label] = self._people.get(gpu.label, {}), now
+        before = self._before.get(gpu.label)
+        was_quiet = before is not None and (before.idle or before.settling)
+        came = next((pid for pid, birth in now.items() if not _is_known(known, pid, birth)), None)
+        if finding.activity is not Activity.IDLE or not was_quiet or came is None:
+            return finding
+        return Finding(Activity.BUSY, Reason("came", pid=came))
 
     def _check_hang(self, gpu: Gpu, snapshot: Snapshot, finding: Finding) -> Finding:
         """Return the finding, changed if the job seems to hang: a remark at first, stuck once it has lasted."""
@@ -108,6 +126,12 @@ class Watcher:
         if decision.verdict.finding == "suspect" and finding.activity is Activity.BUSY:
             return Finding(Activity.BUSY, Reason("suspect", found=found))
         return finding
+
+
+def _is_known(known: Mapping[int, int | Unknown], pid: int, birth: int | Unknown) -> bool:
+    """Return whether it was there before; one whose birth cannot be read is taken for the same."""
+    before = known.get(pid)
+    return before is not None and (before == birth or isinstance(before, Unknown) or isinstance(birth, Unknown))
 
 
 @value
