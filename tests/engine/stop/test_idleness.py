@@ -10,12 +10,14 @@ from hypothesis import strategies as st
 
 from fallow.core.activity import Activity
 from fallow.core.board import Counting
+from fallow.core.gpu import Holder
 from fallow.core.gpu_status import Status
 from fallow.core.job import GpuKey, Job
 from fallow.core.process import Process
+from fallow.core.reservations import Claim
 from fallow.core.value import replace
 from fallow.engine.machine.world import World
-from fallow.engine.stop.idleness import Witness
+from fallow.engine.stop.idleness import Idleness, Witness
 from fallow.readers.proc import TICKS_PER_S
 from tests.engine.history.life import gpu_status
 from tests.length import examples
@@ -52,6 +54,22 @@ def test_a_yes_needs_every_gpu_idle_and_a_process_that_lived_through_it(
     assert (found.for_s is None) == (found.not_idle is not None)
     if found.for_s is not None:
         assert found.for_s <= min(age_s + 1, *(for_s or 0 for _, for_s in seen))
+
+
+def test_who_came_after_the_daemon_looked_is_not_idle_for_another_who_was_there() -> None:
+    one, quiet = job(1), replace(gpu_status(0, Activity.IDLE), for_s=7200.0)
+
+    def beside(*pids: int, claim: Claim | None = None) -> Idleness:
+        holders = tuple(Holder(pid, 2**30) for pid in pids)
+        gpus = (replace(quiet, holders=holders, claim=claim),)
+        return Witness(MACHINE, Status("box", False, 1000.0, gpus), (), None).idleness(one)
+
+    neighbour, newcomer = 1, os.getpid()
+    assert beside(neighbour).for_s is None
+    assert f"the daemon has not seen pid {newcomer} on its GPUs yet" in str(beside(neighbour).not_idle)
+    assert beside(neighbour, newcomer).for_s == 7200.0
+    assert beside(neighbour, claim=Claim(False, newcomer, "ada", "train")).for_s == 7200.0
+    assert beside().for_s == 7200.0, "the driver lists nobody, so it does not say who is new"
 
 
 def counting(for_s: float, one: Job) -> Counting:

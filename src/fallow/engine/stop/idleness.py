@@ -11,8 +11,10 @@ from fallow.core.board import Counting
 from fallow.core.gpu_status import GpuStatus, Status
 from fallow.core.job import Job
 from fallow.core.reasons import Reason
+from fallow.core.reservations import Claim
 from fallow.core.settling import SETTLING_S
 from fallow.core.units import duration_for_people
+from fallow.core.unknown import Unknown
 from fallow.core.value import value
 from fallow.engine.machine.world import World
 from fallow.readers.proc import TICKS_PER_S
@@ -47,6 +49,9 @@ class Witness:
             return _unknown(self._why_blind)
         if job.doubtful:
             return _unknown("it may work on a GPU that cannot be read")
+        newcomer = self._newcomer(job)
+        if newcomer is not None:
+            return _unknown(f"the daemon has not seen pid {newcomer} on its GPUs yet")
         on_gpus = self._on_gpus(job)
         if on_gpus.for_s is None:
             return on_gpus
@@ -68,6 +73,16 @@ class Witness:
         if doubts or not found:
             return doubts[0] if doubts else _unknown("it holds no GPU")
         return Idleness(min(each.for_s or 0.0 for each in found))
+
+    def _newcomer(self, job: Job) -> int | None:
+        """Return a process of the job that came after the daemon looked: others may have been idle there before.
+
+        Where the driver lists nobody, it does not say who is new.
+        """
+        gpus = [self._gpus[uuid] for uuid in job.uuids if uuid in self._gpus]
+        listed = {each.pid for gpu in gpus if not isinstance(gpu.holders, Unknown) for each in gpu.holders}
+        claimed = {gpu.claim.pid for gpu in gpus if isinstance(gpu.claim, Claim)}
+        return next((each.pid for each in job.members if listed and each.pid not in listed | claimed), None)
 
     @staticmethod
     def _is_about(counting: Counting, job: Job) -> bool:
