@@ -32,7 +32,7 @@ def test_every_command_for_several_hosts_runs(hosts: Hosts, tmp_path: pathlib.Pa
         hosts.add(name, "2xH100")
     stage.fallow.environ |= hosts.environ | {"FALLOW_HOSTS": " ".join(NAMES)}
     for line in LINES:
-        patient = line.replace("--on", "--answer-within 120s --on").replace("-- python", f"-- {programs}/python")
+        patient = line.replace("--on", "--answer-within 120s --on").replace("-- python3 ", f"-- {programs}/python ")
         done = stage.bash(patient)
         assert done.returncode == 0, f"{line}\n{done.stderr}"
         assert " run " in line or any(name in done.stdout for name in NAMES), f"{line}\n{done.stdout}"

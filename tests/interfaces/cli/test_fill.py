@@ -92,6 +92,32 @@ def test_whoever_does_not_listen_is_killed_after_the_grace(
     wait_for_end(pids_written(pids))
 
 
+def test_a_filler_that_cannot_be_suspended_here_is_asked_and_can_save_its_work(
+    fill: StartFill, newcomer: Callable, tmp_path: pathlib.Path
+) -> None:
+    begun, saved = tmp_path / "begun", tmp_path / "saved"
+    saves = f"trap 'echo saved > {saved}; exit' TERM; echo begun > {begun}; while :; do sleep 0.05; done"
+    running = fill("--gpus", "0", "--idle-for", "0", "--yield", "suspend", "--", "sh", "-c", saves)
+    running.until("so it will be asked to end and not suspended")
+    wait_for_lines(begun, 1)
+    newcomer("0")
+    assert running.until("GPU 0: given back after").endswith("it is gone")
+    assert saved.read_text() == "saved\n"
+
+
+def test_a_filler_that_cannot_be_suspended_here_and_does_not_listen_is_killed_after_the_grace(
+    fill: StartFill, newcomer: Callable, tmp_path: pathlib.Path
+) -> None:
+    pids = tmp_path / "pids"
+    deaf = f"trap '' TERM; echo $$ >> {pids}; while :; do sleep 1000; done"
+    limits = ("--suspend-within", "0.2s", "--grace", "0.2s")
+    running = fill("--gpus", "0", "--idle-for", "0", "--yield", "suspend", *limits, "--", "sh", "-c", deaf)
+    wait_for_lines(pids, 1)
+    newcomer("0")
+    running.until("GPU 0: given back after")
+    wait_for_end(pids_written(pids))
+
+
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_fillers_die_with_fallow_however_it_dies(
     fill: StartFill, tmp_path: pathlib.Path, number: signal.Signals

@@ -83,7 +83,8 @@ class Keeper:
         if self._checkpoint is not None:
             why_not = self._checkpoint.why_not()
             if why_not is not None:
-                self._send(now="noted", why=f"{why_not}; so it will be killed and not suspended")
+                self._checkpoint = None
+                self._send(now="noted", why=f"{why_not}; so it will be asked to end and not suspended")
         poller = self._poller
         poller.register(_SOCKET_FD, POLLIN)
         poller.register(self._wake_read, POLLIN)
@@ -125,6 +126,8 @@ class Keeper:
                 self._ask()
             case "kill":
                 self._kill()
+            case "suspend" if self._checkpoint is None:
+                self._ask()  # it may save its work; who does not listen is killed after the grace
             case "suspend":
                 self._begin(suspend_all, order["within_s"], "suspended")
             case "resume":
