@@ -18,6 +18,7 @@ from tests.gpu.visits import (
     Asks,
     Visited,
     against,
+    failures,
     on_the_empty_card,
     start_fill,
     told,
@@ -54,16 +55,15 @@ def test_a_newcomer_never_runs_out_of_memory_when_a_filler_that_does_not_coopera
     empty = on_the_empty_card(ASKS, 8)
     fill = start_fill(real, "--yield", "kill", "--", sys.executable, str(HERE / "deaf_filler.py"))
     came, given_back = rounds(fill, ROUNDS)
-    failures = sum(each.failed for each in came)
-    report(f"newcomers that ran out of memory, kill, of {ROUNDS}", failures)
+    report(f"newcomers that ran out of memory, kill, of {ROUNDS}", failures(came))
     report("their start to first allocation, against empty", told(came, empty))
     report("given back after, median, worst", f"{statistics.median(given_back):.0f}, {max(given_back):.0f} ms")
-    assert failures == 0
+    assert failures(came) == 0
     assert against(came, empty) <= 1.9
 
 
 def test_for_comparison_a_poller_that_looks_once_a_second(real: Fallow, report: Report) -> None:
-    failures = 0
+    failed = 0
     for _ in range(5):
         filler = real.start("burn", "--gpus", "0")
         until(lambda: used_share() > 0.85)
@@ -80,13 +80,13 @@ def test_for_comparison_a_poller_that_looks_once_a_second(real: Fallow, report: 
         poller = threading.Thread(target=poll)
         poller.start()
         time.sleep(0.3)
-        failures += visit(ASKS).failed
+        failed += visit(ASKS).failed
         over.set()
         poller.join()
         filler.terminate()
         filler.communicate()
         until(lambda: used_share() < 0.02)
-    report("for comparison: a poll each second, of 5", f"{failures} ran out of memory")
+    report("for comparison: a poll each second, of 5", f"{failed} ran out of memory")
 
 
 def test_nvidia_smi_ten_times_a_second_makes_nobody_yield(real: Fallow, report: Report) -> None:

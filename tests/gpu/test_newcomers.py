@@ -1,7 +1,7 @@
 """Newcomers against `fallow fill -- fallow burn` on a real card: none is out of memory, none waits for the filler."""
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -12,6 +12,7 @@ from tests.gpu.visits import (
     Visited,
     against,
     end,
+    failures,
     on_the_empty_card,
     start_fill,
     told,
@@ -49,11 +50,6 @@ def visits(fill: Fill, asks: Asks, count: int, *before: str) -> list[Visited]:
         came.append(visit(asks, *before))
         fill.until("given back after")
     return came
-
-
-def failures(came: Sequence[Visited]) -> int:
-    """How many of them ran out of memory."""
-    return sum(each.failed for each in came)
 
 
 @pytest.mark.parametrize(

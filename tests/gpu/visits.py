@@ -92,6 +92,11 @@ def end(fill: Fill) -> None:
     until(lambda: used_share() < 0.02)
 
 
+def failures(came: Sequence[Visited]) -> int:
+    """How many of them ran out of memory."""
+    return sum(each.failed for each in came)
+
+
 def against(came: Sequence[Visited], empty: Sequence[Visited]) -> float:
     """How many times as long as on the empty card, from the start of the program."""
     took_s, empty_s = _typical_s(came, empty)
@@ -107,8 +112,8 @@ def told(came: Sequence[Visited], empty: Sequence[Visited]) -> str:
 def _typical_s(came: Sequence[Visited], empty: Sequence[Visited]) -> tuple[float, float]:
     """How long both take from their start, in the median.
 
-    Both load the same libraries before they come to the card. For PyTorch that takes between 2.7 and 4.3 s, which
-    would hide all that follows, so it counts as the median of all of them.
+    Both load the same libraries before they come to the card. For PyTorch that takes seconds, one more or less each
+    time, which would hide all that follows, so it counts as the median of all of them.
     """
     loading_s = statistics.median(each.loaded_s for each in (*came, *empty))
     took_s, empty_s = (loading_s + statistics.median(each.waited_s for each in group) for group in (came, empty))

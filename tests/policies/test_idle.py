@@ -113,7 +113,8 @@ def test_a_job_that_the_samples_name_now_and_then_among_many_is_never_asked_to_e
 def test_work_ends_the_doubt_of_what_others_hid() -> None:
     rules = IdleRules(timeout_s=10.0, warmup_s=0.0)
     state = step(State(at_s=0.0), 1.0, replace(IDLE, believed_after_s=900.0), rules).state
-    state = step(state, 2.0, JobFinding(JobActivity.BUSY, said("it worked")), rules).state
+    worked = JobFinding(JobActivity.BUSY, said("it worked"), believed_after_s=310.0)  # on one of its GPUs
+    state = step(state, 2.0, worked, rules).state
     assert state.patient(rules) == rules
 
 

@@ -105,8 +105,9 @@ def step(
     cold_s = max(0.0, rules.warmup_s - state.warmed_s)
     seen_s = 0.0 if finding.activity is JobActivity.UNKNOWN else passed_s
     warmed_s = min(rules.warmup_s, state.warmed_s + seen_s)
-    before_s = 0.0 if finding.activity is JobActivity.BUSY else state.believed_after_s
-    after = State(at_s, warmed_s, state.ladder, max(before_s, finding.believed_after_s))
+    is_busy = finding.activity is JobActivity.BUSY
+    believed_after_s = 0.0 if is_busy else max(state.believed_after_s, finding.believed_after_s)
+    after = State(at_s, warmed_s, state.ladder, believed_after_s)
     if warmed_s < rules.warmup_s:
         return Decision(after)
     # The tick in which the warm-up ends counts with what is left of it.

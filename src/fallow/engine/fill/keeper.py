@@ -121,13 +121,11 @@ class Keeper:
         order = json.loads(message)
         match order["do"]:
             case "ask":
-                self._yield_channel.let_stay(order["stay_s"])
-                self._hear_filler()
-                self._ask()
+                self._ask(order["stay_s"])
             case "kill":
                 self._kill()
             case "suspend" if self._checkpoint is None:
-                self._ask()  # it may save its work; who does not listen is killed after the grace
+                self._ask(0.0)  # it may save its work; who does not listen is killed after the grace
             case "suspend":
                 self._begin(suspend_all, order["within_s"], "suspended")
             case "resume":
@@ -142,8 +140,10 @@ class Keeper:
             self._heard = True
             self._poller.register(self._yield_channel.fd, POLLIN)
 
-    def _ask(self) -> None:
+    def _ask(self, stay_s: float) -> None:
         """Send SIGTERM to the filler's own process group, then to its other processes, which take time to find."""
+        self._yield_channel.let_stay(stay_s)
+        self._hear_filler()
         group = self._tree.root.pid
         if self._tree.ended is None:
             signals.ask_group(group, signal.SIGTERM)

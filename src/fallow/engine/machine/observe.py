@@ -59,7 +59,7 @@ class Watcher:
     def __init__(self, world: World, longest_gap_s: float) -> None:
         self._world = world
         self._before: dict[str, Settling] = {}
-        self._people: dict[str, Mapping[int, int | Unknown]] = {}
+        self._holders: dict[str, Mapping[int, int | Unknown]] = {}
         self._hangs: dict[str, stuck.State] = {}
         self.change(longest_gap_s)
 
@@ -98,7 +98,7 @@ class Watcher:
         if isinstance(gpu.holders, Unknown):
             return finding
         now = {holder.pid: holder.birth for holder in gpu.holders if holder.pid not in around.ignored}
-        known, self._people[gpu.label] = self._people.get(gpu.label, {}), now
+        known, self._holders[gpu.label] = self._holders.get(gpu.label, {}), now
         before = self._before.get(gpu.label)
         was_quiet = before is not None and (before.idle or before.settling)
         came = next((pid for pid, birth in now.items() if not _is_known(known, pid, birth)), None)

@@ -47,7 +47,7 @@ def add_options(made: Parser) -> None:
         "--yield",
         Yield,
         "how CMD leaves: term sends SIGTERM, then SIGKILL; kill sends SIGKILL; suspend stops it and takes "
-        "its memory off the GPU (default: term)",
+        "its memory off the GPU, or does as term where that cannot be (default: term)",
         "term",
         dest="manner",
     )

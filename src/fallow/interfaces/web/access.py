@@ -4,8 +4,7 @@ Host       a page elsewhere whose name is made to point here (DNS rebinding) sti
            names are answered; an address cannot be made to point elsewhere
 token      as `Authorization: Bearer`, by a signature that reads (core/signed_question.py), or as the cookie of a
            session that began with it; never in an address. After some wrong ones a user of this machine, or another
-           address, has to wait. With the token of a person a
-           request is that user's
+           address, has to wait. With the token of a person a request is that user's
 cookie     counts for a change only if the page itself sent it (Origin): browsers send cookies from other ports too,
            and to them; so it counts only for the user of this machine, or the address, that logged in
 headers    nothing from elsewhere, nothing inline, no frame, no sniffing; malformed ones are refused
