@@ -1,8 +1,7 @@
 # A fresh machine needs only Python 3.11 or newer with pip and venv, make and, for the tests, a C compiler.
 PYTHON ?= python3
 VENV := .venv
-# Many tests wait for real programs more than they compute.
-WORKERS ?= $(shell expr 2 \* $$(nproc) + 1)
+WORKERS ?= $(shell nproc)
 BIN := $(VENV)/bin
 RUNS := $(VENV)/.runs
 READY := $(VENV)/.ready
@@ -14,23 +13,28 @@ unexport PIP_USER PIP_TARGET PIP_PREFIX PIP_ROOT PYTHONPATH PYTHONHOME
 # What is compiled once need not be compiled by each worker and by each program that a test starts.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test check docs bench release lock clean
+.PHONY: demo test test-engines test-more check docs bench release lock clean
 
 demo: $(RUNS)  ## everything on simulated GPUs, with real processes
 	@$(BIN)/python -P -m fallow demo
 
-test: $(READY)  ## all tests, the longest only if FALLOW_TEST_ALL is set; real processes, real locks, a stand-in only for the driver
-	@$(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 8 --dist worksteal --a-share
+PYTEST = $(BIN)/python -m pytest -q
+test: $(READY)  ## the tests that every change must pass; real processes, locks and signals, a stand-in only for the driver
+	@$(PYTEST) -n $(WORKERS) --dist worksteal -m "not gpu and not engine and not more"
 
-# The tests of the project itself that start no program of their own, or only a short one.
-HOUSE := claim_files commands contributing documented doors layers policy_arrows reasons security_page sentences site words
+test-engines: $(READY)  ## whole paths through real Jupyter, Podman, sshd, Prometheus, Slurm and Chromium; .ci/run installs them
+	@$(PYTEST) -m "engine and not more"
 
-check: $(READY)  ## format, lint, types, import contracts, and the rules of the house
+test-more: SEED := $(or $(SEED),$(shell od -An -N4 -tu4 /dev/urandom | tr -d ' '))
+test-more: $(READY)  ## all tests, with more and new examples: make test-more SEED=… draws those of an earlier run again
+	@echo "make test-more SEED=$(SEED)"
+	@FALLOW_TEST_MORE=$(SEED) $(PYTEST) -n $(WORKERS) --dist worksteal --hypothesis-seed=$(SEED) --timeout 600
+
+check: $(READY)  ## format, lint, types and import contracts
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/python -m pytest -q -p no:xdist $(HOUSE:%=tests/house/test_%.py)
 
 # The site is built from a copy in which files lie as they do here, so that links lead to the same places.
 PAGES := build/pages
@@ -43,9 +47,9 @@ docs: $(VENV)/docs/.ready  ## the documents as a site, in build/site; a link tha
 bench: $(READY)  ## ratios measured side by side in one run
 	$(BIN)/python -m bench
 
-release: $(READY)  ## all files of a release, made and checked: make release VERSION=1.2.3; as root, also tried; uploads and tags nothing
+release: $(READY)  ## all files of a release, made, checked and tried, as root: make release VERSION=1.2.3; uploads and tags nothing
 	@$(BIN)/python scripts/release $(or $(VERSION),$(error which version? make release VERSION=1.2.3))
-	@if [ "$$(id -u)" -eq 0 ]; then scripts/try-bare dist/$(VERSION); else echo "not tried yet; as root: scripts/try-bare dist/$(VERSION)"; fi
+	@.ci/release dist/$(VERSION)
 
 COMPILE := $(BIN)/uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header -q
 lock: $(READY)  ## resolve requirements/*.in again
@@ -61,23 +65,24 @@ ifneq ($(MOVED),)
 .PHONY: $(RUNS)
 endif
 # What fallow needs to run, and fallow itself in place; the developers' tools come on top of it.
+# Each file in requirements is complete: with --no-deps pip installs that, and does not look for newer versions.
 $(RUNS): requirements/run.txt pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "fallow needs Python 3.11 or newer; try: make PYTHON=python3.12"; exit 1; }
 	@$(PYTHON) -c 'import ensurepip, venv' || { echo "this Python has no venv; try: apt install python3-venv"; exit 1; }
 	$(if $(MOVED),rm -rf $(VENV))
 	$(PYTHON) -m venv $(VENV)
 	@test -x $(BIN)/pip || $(PYTHON) -m venv --clear $(VENV)  # one that was interrupted has a part of pip, and keeps it
-	$(BIN)/pip install --quiet --no-compile --require-hashes -r requirements/run.txt
+	$(BIN)/pip install --quiet --no-compile --no-deps --require-hashes -r requirements/run.txt
 	$(BIN)/pip install --quiet --no-build-isolation --no-deps -e .
 	@pwd -P > $(RUNS)
 
 $(READY): $(RUNS) requirements/dev.txt requirements/peers.txt
-	$(BIN)/pip install --quiet --require-hashes -r requirements/dev.txt
+	$(BIN)/pip install --quiet --no-deps --require-hashes -r requirements/dev.txt
 	rm -rf $(VENV)/peers
-	$(BIN)/pip install --quiet --require-hashes --no-deps --target $(VENV)/peers -r requirements/peers.txt
+	$(BIN)/pip install --quiet --no-deps --require-hashes --target $(VENV)/peers -r requirements/peers.txt
 	@touch $(READY)
 
 $(VENV)/docs/.ready: $(RUNS) requirements/docs.txt
 	rm -rf $(@D)
-	$(BIN)/pip install --quiet --no-compile --require-hashes --target $(@D) -r requirements/docs.txt
+	$(BIN)/pip install --quiet --no-compile --no-deps --require-hashes --target $(@D) -r requirements/docs.txt
 	@touch $@

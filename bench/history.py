@@ -4,15 +4,12 @@ Some days in `make bench`, all 90 by name. The size is that of days that are kep
 """
 
 import os
-import pathlib
 import shutil
-import subprocess
-import sys
 import tempfile
 import time
 from itertools import islice
 
-from bench.machine import promise
+from bench.machine import FALLOW, promise, timed
 from fallow.engine.history.writer import HistoryWriter
 from tests.engine.history.life import life
 
@@ -36,8 +33,8 @@ def in_full() -> bool:
 
 def history(days: int) -> bool:
     """Seven cards as people use them, one that changes at every tick and whose process changes every minute."""
-    fallow = pathlib.Path(sys.executable).parent / "fallow"
     folder = tempfile.mkdtemp()
+    environ = {**os.environ, "FALLOW_STATE_DIR": folder}
     try:
         ticks, recording_s, largest_mb = write(folder, days)
         slowest_s = 0.0
@@ -45,9 +42,8 @@ def history(days: int) -> bool:
         print(f"  {recording_s / ticks * 1e6:.0f} µs of CPU a tick, writing and ageing included")
         print(f"  {largest_mb:.1f} MB on the disk at most")
         for words in REPORTS:
-            taken = [
-                report([str(fallow), "report", "--since", f"{days + 1}d", *words], folder) for _ in range(ROUNDS)
-            ]
+            command = [FALLOW, "report", "--since", f"{days + 1}d", *words]
+            taken = [timed(command, environ) for _ in range(ROUNDS)]
             wall_s, cpu_s = (
                 min(times) for times in zip(*taken, strict=True)
             )  # what others did meanwhile is not ours
@@ -82,12 +78,3 @@ def write(folder: str, days: int) -> tuple[int, float, float]:
             largest = max(largest, sum(entry.stat().st_size for entry in os.scandir(folder)))
     kept.close()
     return ticks, recording_s, largest / 1e6
-
-
-def report(words: list[str], folder: str) -> tuple[float, float]:
-    """How long a report takes, from its start to its end, and how much of that is its own work."""
-    began_s, before = time.perf_counter(), os.times()
-    subprocess.run(words, env={**os.environ, "FALLOW_STATE_DIR": folder}, stdout=subprocess.DEVNULL, check=True)
-    after = os.times()
-    own_s = after.children_user + after.children_system - before.children_user - before.children_system
-    return time.perf_counter() - began_s, own_s

@@ -5,8 +5,9 @@ import pathlib
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from typing import NamedTuple
 
 from tests.standin import Process, World, build
 
@@ -79,6 +80,25 @@ def promise(sentence: str, *, kept: bool) -> bool:
     """Print whether it was kept, and pass that on."""
     print(f"  promise: {sentence}: {'kept' if kept else 'BROKEN'}", flush=True)
     return kept
+
+
+class Spent(NamedTuple):
+    """The wall time and the CPU time of a command."""
+
+    wall_s: float
+    cpu_s: float
+
+
+def timed(words: Sequence[str], environ: Mapping[str, str]) -> Spent:
+    """Run a command, discard its output, and return the time it took."""
+    quiet = [(os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0)]
+    began_s = time.perf_counter()
+    pid = os.posix_spawnp(words[0], words, environ, file_actions=quiet)
+    _, status, used = os.wait4(pid, 0)  # subprocess polls if it has a timeout, up to 50 ms apart
+    wall_s = time.perf_counter() - began_s
+    if status:
+        raise RuntimeError(f"{words} exited with {os.waitstatus_to_exitcode(status)}")
+    return Spent(wall_s, used.ru_utime + used.ru_stime)
 
 
 def cpu_s(pid: int) -> float:

@@ -78,6 +78,7 @@ def main() -> None:
         begin_again_where_others_can_read()
     os.environ.pop(HOME, None)
     from fallow.interfaces.cli.main import main as run
+    from tests.ports import with_a_free_port
     from tests.resident import serve
 
     uid, *groups = map(int, sys.argv[1].split(":"))
@@ -88,7 +89,7 @@ def main() -> None:
     if not sys.argv[2:]:
         serve()
         return
-    sys.exit(run(sys.argv[2:]))
+    sys.exit(run(with_a_free_port(*sys.argv[2:])))
 
 
 if __name__ == "__main__":

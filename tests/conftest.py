@@ -8,8 +8,8 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
-from contextlib import suppress
+from collections import Counter
+from collections.abc import Callable, Generator, Iterator
 from typing import TYPE_CHECKING
 
 import pytest
@@ -17,20 +17,23 @@ from hypothesis import HealthCheck, settings
 
 from tests import length
 from tests.places import BIN, LIMIT_S, QUICK, REPOSITORY
+from tests.ports import with_a_free_port
 from tests.standin import CUDA_SONAME, SONAME, World, build
+from tests.waiting import end_group
 
 if TYPE_CHECKING:
     from tests.real_slurm import Slurm
 
 _PR_SET_CHILD_SUBREAPER = 36
 sys.path.insert(0, QUICK)
-# How long an example takes is the machine's affair: what else runs there is no mistake of ours.
-# In full, the same examples are drawn each time: the change decides what lands, not chance. Shortened, new ones are.
+# How long an example takes depends on what else the machine does, so it has no deadline. The same examples are drawn
+# each time, so no test fails because another example was drawn.
 settings.register_profile(
     "anywhere",
     max_examples=length.examples(100),
     deadline=None,
-    derandomize=length.IN_FULL,
+    derandomize=not length.MORE,
+    database=None,
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("anywhere")
@@ -52,30 +55,34 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption(
-        "--a-share", action="store_true", help="leave out what is long by nature, unless FALLOW_TEST_ALL is set"
-    )
-
-
-def pytest_report_header(config: pytest.Config) -> str:
-    """The one line that says what is not tested in full."""
-    return f"long tests: {length.said(config.option.a_share)}"
-
-
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    if config.option.a_share and not length.IN_FULL:
-        run: str = getattr(config, "workerinput", {}).get("testrunuid", "")
-        kept = length.share_of(items, drawn_by=run)
-        config.hook.pytest_deselected(items=[test for test in items if test not in set(kept)])
-        items[:] = kept
-
-
 def pytest_runtest_setup(item: pytest.Item) -> None:
     _hear_every_signal()
     _adopt_nobody()
     if item.get_closest_marker("several_users") and os.geteuid() != 0:
-        refuse_to_skip("becoming several users needs root")
+        pytest.skip("not root")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Where FALLOW_TEST_ALL is set, a test that cannot run fails."""
+    report = yield
+    if report.skipped and os.environ.get("FALLOW_TEST_ALL"):
+        report.outcome, report.longrepr = "failed", f"it did not run: {reason_of(report)}"
+    return report
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say in one line what did not run, and why."""
+    reasons = Counter(reason_of(report) for report in terminalreporter.stats.get("skipped", []))
+    if reasons:
+        why = "; ".join(f"{count} ({reason})" for reason, count in reasons.most_common())
+        terminalreporter.write_line(f"Not run on this machine: {why}")
+
+
+def reason_of(report: pytest.TestReport) -> str:
+    """Return why a test was skipped."""
+    reason = report.longrepr[2].removeprefix("Skipped: ") if isinstance(report.longrepr, tuple) else "unknown"
+    return " ".join(reason.split())
 
 
 def _hear_every_signal() -> None:
@@ -92,13 +99,6 @@ def _hear_every_signal() -> None:
 def _adopt_nobody() -> None:
     """Let orphans have another parent, also after a test of what fallow does as the parent of a job."""
     assert ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0) == 0
-
-
-def refuse_to_skip(why: str) -> None:
-    """Skip, but not where every part must run: nothing is left out in silence there."""
-    if os.environ.get("FALLOW_TEST_ALL"):
-        pytest.fail(f"a part that must run was skipped: {why}")
-    pytest.skip(why)
 
 
 @pytest.fixture(autouse=True)
@@ -141,7 +141,7 @@ class Fallow:
     def __call__(self, *words: str, **variables: str) -> subprocess.CompletedProcess[str]:
         """Run it to its end."""
         return subprocess.run(
-            ["fallow", *words],
+            ["fallow", *with_a_free_port(*words)],
             env={**self.environ, **variables},
             capture_output=True,
             text=True,
@@ -152,7 +152,7 @@ class Fallow:
 
     def start(self, *words: str, **variables: str) -> subprocess.Popen[str]:
         """Start it; whatever still runs when the test ends is killed."""
-        return self.start_other("fallow", *words, **variables)
+        return self.start_other("fallow", *with_a_free_port(*words), **variables)
 
     def start_other(self, *words: str, **variables: str) -> subprocess.Popen[str]:
         """Start another program in its environment, such as one that starts fallow."""
@@ -170,9 +170,7 @@ class Fallow:
 
     def end_all(self) -> None:
         for process in self._started:
-            with suppress(ProcessLookupError, PermissionError):
-                os.killpg(process.pid, signal.SIGKILL)  # each leads a session; what it left there goes with it
-            process.communicate()
+            end_group(process)  # each leads a session; what it left there goes with it
 
 
 @pytest.fixture(scope="session")

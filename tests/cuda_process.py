@@ -12,6 +12,8 @@ from typing import Any
 
 from cuda.bindings import driver
 
+from tests.waiting import end
+
 
 class CudaProcess:
     """The process, seen from the test."""
@@ -42,8 +44,7 @@ class CudaProcess:
         return json.loads(self._process.stdout.readline())
 
     def kill(self) -> None:
-        self._process.kill()
-        self._process.communicate()
+        end(self._process)
 
 
 def code(answer: tuple[Any, ...]) -> int:

@@ -11,7 +11,9 @@ QUICK = str(REPOSITORY / "tests" / "quick")
 BIN = pathlib.Path(sys.executable).parent
 PYTHON = pathlib.Path(sys.executable).name
 """What fallow calls the jobs that the tests start: python or python3, as the tests themselves were started."""
-LIMIT_S = 240  # for a machine on which much else runs
+LIMIT_S = 30
+BUILD_S = 240
+"""How long they wait for what builds or installs: a release, the site, an image."""
 OFTEN = "\n[machine]\nevery = '1s'\n"
 """For the config of a daemon whose looks a test waits for."""
 ME = pwd.getpwuid(os.geteuid()).pw_name

@@ -1,10 +1,7 @@
 """A real JupyterHub with its culler: its proxy, its servers and their kernels, all on loopback."""
 
 import json
-import os
 import pathlib
-import signal
-import socket
 import subprocess
 import sys
 import urllib.error
@@ -15,19 +12,11 @@ from typing import Any
 
 from tests.conftest import BIN
 from tests.places import LIMIT_S, QUICK
-from tests.waiting import until
+from tests.ports import free_ports
+from tests.waiting import end_group, until
 
 TOKEN = "a-token-of-the-tests"
 SPINS = "import threading; threading.Thread(target=lambda: [None for _ in iter(int, 1)], daemon=True).start()"
-
-
-def free_ports(count: int) -> list[int]:
-    """Ports of loopback that nobody listens on now."""
-    taken = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [each.getsockname()[1] for each in taken]
-    for each in taken:
-        each.close()
-    return ports
 
 
 class Hub:
@@ -121,6 +110,4 @@ c.JupyterHub.load_roles.append(
         self.process.terminate()
         with suppress(subprocess.TimeoutExpired):
             self.process.wait(LIMIT_S)
-        with suppress(ProcessLookupError):
-            os.killpg(self.process.pid, signal.SIGKILL)
-        self.process.communicate()
+        end_group(self.process)

@@ -9,9 +9,7 @@ import http.client
 import json
 import os
 import pathlib
-import random
 import shutil
-import socket
 import ssl
 import subprocess
 import tempfile
@@ -20,10 +18,11 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any
 
+import pytest
 import yaml
 
-from tests.conftest import refuse_to_skip
 from tests.places import LIMIT_S, REPOSITORY
+from tests.ports import free_ports
 from tests.waiting import until
 
 ASSETS = pathlib.Path(os.environ.get("KUBEBUILDER_ASSETS") or "/usr/local/kubebuilder/bin")
@@ -31,8 +30,6 @@ MANIFESTS = REPOSITORY / "examples" / "kubernetes"
 ADMIN = "the-token-of-the-admin"
 _PROGRAMS = ("etcd", "kube-apiserver", "kube-controller-manager")
 _TOOLS = ("setpriv", "openssl")
-_PORTS = range(10_000, 32_000)
-"""Below those that the kernel gives to connections, so that none of these takes one before its program does."""
 _CONTROLLERS = "deployment,replicaset,statefulset,job,serviceaccount,serviceaccount-token,disruption"
 Object = Mapping[str, Any]
 PLURALS = {"InferenceService": "inferenceservices", "RayCluster": "rayclusters"}
@@ -54,7 +51,7 @@ class ControlPlane:
         missing = [str(ASSETS / name) for name in _PROGRAMS if not os.access(ASSETS / name, os.X_OK)]
         missing += [name for name in _TOOLS if not shutil.which(name)]
         if missing:
-            refuse_to_skip(f"there is no {', '.join(missing)}; try scripts/engines kubernetes")
+            pytest.skip(f"there is no {', '.join(missing)}; try scripts/engines kubernetes")
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="fallow-kubernetes-"))
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
         self._etcd, self._peers, self._port = free_ports(3)
@@ -225,21 +222,10 @@ class ControlPlane:
     def _end(self, name: str) -> None:
         process = self._processes.pop(name)
         process.kill()
-        process.wait()
+        process.wait(LIMIT_S)
 
     def _log(self, name: str) -> str:
         return (self.folder / f"{name}.log").read_text(errors="replace")[-3000:]
-
-
-def free_ports(count: int) -> list[int]:
-    """Ports of loopback that nobody listens on now."""
-    found: list[int] = []
-    while len(found) < count:
-        port = random.choice(_PORTS)
-        with suppress(OSError), socket.create_server(("127.0.0.1", port)):
-            if port not in found:
-                found.append(port)
-    return found
 
 
 class Namespace:

@@ -16,8 +16,9 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import BIN, LIMIT_S, refuse_to_skip
+from tests.conftest import BIN, LIMIT_S
 from tests.places import QUICK
+from tests.waiting import end
 
 TOKEN = "a-token-of-the-tests"
 
@@ -34,17 +35,12 @@ def eventually(found: Callable[[], Any], what: str) -> Any:
 
 
 class Jupyter:
-    """A Jupyter server of the one who runs the tests, whose kernels are on a simulated GPU."""
+    """A Jupyter server of the one who runs the tests, whose kernels are on simulated GPUs."""
 
-    def __init__(self, home: pathlib.Path, environ: Mapping[str, str], *, gpu: str = "0", token: str = TOKEN) -> None:
+    def __init__(self, home: pathlib.Path, environ: Mapping[str, str], *, token: str = TOKEN) -> None:
         self.home, self.token = home, token
         self.notebooks = home / "notebooks"
         (self.notebooks / "proj").mkdir(parents=True)
-        spec = home / ".local/share/jupyter/kernels/gpu"
-        spec.mkdir(parents=True)
-        words = [sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}"]
-        text = {"argv": words, "display_name": "gpu", "language": "python", "env": {"CUDA_VISIBLE_DEVICES": gpu}}
-        (spec / "kernel.json").write_text(json.dumps(text))
         self._log = (home / "jupyter.log").open("w")
         self.process = subprocess.Popen(
             [
@@ -77,9 +73,14 @@ class Jupyter:
             raw = answer.read()
         return json.loads(raw) if raw else {}
 
-    def open(self, path: str) -> tuple[str, int]:
-        """Open a notebook; return the id and the pid of its kernel."""
-        wanted = {"path": path, "name": path.rpartition("/")[2], "type": "notebook", "kernel": {"name": "gpu"}}
+    def open(self, path: str, gpu: str = "0") -> tuple[str, int]:
+        """Open a notebook on a GPU; return the id and the pid of its kernel."""
+        spec = self.home / f".local/share/jupyter/kernels/gpu{gpu}"
+        spec.mkdir(parents=True, exist_ok=True)
+        words = [sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}"]
+        text = {"argv": words, "display_name": "gpu", "language": "python", "env": {"CUDA_VISIBLE_DEVICES": gpu}}
+        (spec / "kernel.json").write_text(json.dumps(text))
+        wanted = {"path": path, "name": path.rpartition("/")[2], "type": "notebook", "kernel": {"name": f"gpu{gpu}"}}
         kernel = str(self.ask("POST", "api/sessions", wanted)["kernel"]["id"])
         return kernel, int(eventually(lambda: self.pid_of(kernel), "the kernel"))
 
@@ -102,7 +103,7 @@ class Jupyter:
         try:
             self.process.wait(LIMIT_S)
         finally:
-            self.process.kill()
+            end(self.process)
             self._log.close()
 
 
@@ -112,9 +113,9 @@ class Podman:
     def __init__(self) -> None:
         for program in ("podman", "runc", "busybox"):
             if shutil.which(program) is None:
-                refuse_to_skip(f"there is no {program}")
+                pytest.skip(f"there is no {program}")
         if os.geteuid() != 0:
-            refuse_to_skip("containers need root here")
+            pytest.skip("containers need root here")
         self._folder = folder = pathlib.Path(tempfile.mkdtemp(prefix="podman-"))  # podman wants short paths
         self._words = [
             "podman",
@@ -189,7 +190,7 @@ class Podman:
         with suppress(AssertionError):
             self("rm", "--all", "--force", "--time=0")
         self._service.kill()
-        self._service.wait()
+        self._service.wait(LIMIT_S)
         eventually(self._removed, "the end of what cleans up after containers")
 
     def _removed(self) -> bool:

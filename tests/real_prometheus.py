@@ -12,9 +12,10 @@ from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from tests.conftest import refuse_to_skip
+import pytest
+
 from tests.places import LIMIT_S
-from tests.real_hub import free_ports
+from tests.ports import free_ports
 from tests.waiting import until
 
 SCRAPE_S = 1.0
@@ -85,7 +86,7 @@ class Prometheus:
         """`targets` are addresses by the name of their job; `labels` are what Prometheus says of all of them."""
         program = shutil.which("prometheus")
         if program is None:
-            refuse_to_skip("prometheus is not installed; scripts/engines prometheus installs it")
+            pytest.skip("prometheus is not installed; scripts/engines prometheus installs it")
         home.mkdir()
         self._home = home
         (port,) = free_ports(1)
@@ -130,7 +131,7 @@ class Prometheus:
                 self._process.wait(LIMIT_S)
             finally:
                 self._process.kill()
-                self._process.wait()
+                self._process.wait(LIMIT_S)
             self._process = None
 
     close = stop

@@ -7,7 +7,6 @@ tests and by fallow from outside, with SLURM_CONF in their environment.
 
 import os
 import pathlib
-import random
 import shutil
 import signal
 import socket
@@ -17,8 +16,10 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
-from tests.conftest import refuse_to_skip
+import pytest
+
 from tests.places import LIMIT_S
+from tests.ports import free_ports
 from tests.waiting import until
 
 USERS = ("games", "news")
@@ -27,8 +28,6 @@ NODES = ("n1", "n2")
 GPUS = 4
 _PROGRAMS = ("slurmctld", "slurmd", "scontrol", "squeue", "scancel", "sbatch", "srun", "munged")
 _TOOLS = ("setpriv", "unshare", "nsenter", "bash")
-_PORTS = range(10_000, 32_000)
-"""Below those that the kernel gives to connections, so that none of these takes one before its daemon does."""
 _FIRST = "while :; do sleep 1000 & wait; done"
 """The first process of the namespace: bash reaps all that end in there."""
 _CONF = """
@@ -80,7 +79,7 @@ class Slurm:
         """`more` is what else an administrator writes into slurm.conf; `gres` is what each node has."""
         missing = [name for name in (*_PROGRAMS, *_TOOLS) if not shutil.which(name, path=_path())]
         if missing or os.geteuid() != 0:
-            refuse_to_skip(f"Slurm needs root, and: {', '.join(missing)}; try scripts/engines slurm")
+            pytest.skip(f"Slurm needs root, and: {', '.join(missing)}; try scripts/engines slurm")
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="fallow-slurm-"))
         self.conf = self.folder / "slurm.conf"
         self.environ = {"PATH": _path(), "SLURM_CONF": str(self.conf), "LC_ALL": "C.UTF-8"}
@@ -181,7 +180,7 @@ class Slurm:
                         stream.close()
         if self._space is not None:
             self._space.kill()
-            self._space.wait()
+            self._space.wait(LIMIT_S)
         for daemon in self._daemons.values():
             daemon.kill()
             daemon.wait(LIMIT_S)
@@ -189,7 +188,7 @@ class Slurm:
 
     def _bring_up(self, more: str, gres: str) -> None:
         self.folder.chmod(0o755)
-        controller, *ports = _free_ports(1 + len(NODES))
+        controller, *ports = free_ports(1 + len(NODES))
         host = socket.gethostname().partition(".")[0]
         nodes = (
             _NODE.format(name=name, host=host, port=port, gres=gres) for name, port in zip(NODES, ports, strict=True)
@@ -260,7 +259,7 @@ class Slurm:
     def _first_process(self) -> int | None:
         assert self._space is not None
         if self._space.poll() is not None:
-            refuse_to_skip("no process namespace can be made here")
+            pytest.skip("no process namespace can be made here")
         return _child_of(self._space.pid)
 
 
@@ -270,16 +269,6 @@ def _path() -> str:
 
 def _as_user(name: str) -> list[str]:
     return [] if name == "root" else ["setpriv", f"--reuid={name}", f"--regid={name}", "--clear-groups", "--"]
-
-
-def _free_ports(count: int) -> list[int]:
-    """Return ports of loopback that nobody listens on now."""
-    found: list[int] = []
-    while len(found) < count:
-        port = random.choice(_PORTS)
-        with suppress(OSError), socket.create_server(("127.0.0.1", port)):
-            found += [] if port in found else [port]
-    return found
 
 
 def _child_of(parent: int) -> int | None:

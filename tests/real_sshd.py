@@ -3,14 +3,13 @@
 import os
 import pathlib
 import shutil
-import signal
 import socket
 import subprocess
 from collections.abc import Mapping
 from contextlib import suppress
 
 from tests.places import BIN, LIMIT_S
-from tests.waiting import until
+from tests.waiting import end_group, until
 
 PROGRAMS = ("/usr/sbin/sshd", "ssh", "ssh-keygen")
 
@@ -93,9 +92,7 @@ class Hosts:
     def close(self) -> None:
         """End all of them, with the connections that they serve."""
         for process in self._processes:
-            with suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            process.communicate()
+            end_group(process)
         for each in self._silent:
             each.close()
 

@@ -8,14 +8,16 @@ import fcntl
 import os
 import pathlib
 import shutil
-import signal
 import subprocess
 from collections.abc import Mapping
 from contextlib import suppress
+from functools import partial
+from typing import BinaryIO
 
-from tests.conftest import refuse_to_skip
+import pytest
+
 from tests.places import LIMIT_S
-from tests.waiting import until
+from tests.waiting import end_group, until
 
 START = """
 set -e
@@ -48,10 +50,10 @@ class Units:
 
     def _start_a_manager(self, home: pathlib.Path, uid: int) -> None:
         if uid != 0 or not shutil.which("systemd") or not shutil.which("systemd-run"):
-            refuse_to_skip("a service manager needs root, and systemd installed")
+            pytest.skip("a service manager needs root, and systemd installed")
         # Two managers would share the cgroups of one user.
         self._alone = open("/tmp/fallow-tests-service-manager", "ab")  # noqa: SIM115  open as long as this lives
-        fcntl.flock(self._alone, fcntl.LOCK_EX)
+        until(partial(_locked, self._alone), pause_s=0.1)
         script = START.format(uid=uid, cgroup=f"user.slice/user-{uid}.slice/user@{uid}.service")
         self.log = home / "systemd.log"
         with self.log.open("wb") as log:
@@ -88,9 +90,7 @@ class Units:
             self._manager.terminate()
             with suppress(subprocess.TimeoutExpired):
                 self._manager.wait(LIMIT_S)
-            with suppress(ProcessLookupError):
-                os.killpg(self._manager.pid, signal.SIGKILL)
-            self._manager.wait()
+            end_group(self._manager)
         if self._alone is not None:
             self._alone.close()
 
@@ -103,3 +103,10 @@ class Units:
             timeout=LIMIT_S,
             check=False,
         )
+
+
+def _locked(file: BinaryIO) -> bool:
+    with suppress(BlockingIOError):
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return True
+    return False

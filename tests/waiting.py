@@ -1,8 +1,12 @@
 """Waiting for what another process makes happen."""
 
+import os
+import signal
+import subprocess
 import time
 from collections.abc import Callable
-from typing import TypeVar
+from contextlib import suppress
+from typing import Any, TypeVar
 
 from tests.places import LIMIT_S
 
@@ -18,3 +22,20 @@ def until(look: Callable[[], T], is_so: Callable[[T], bool] = bool, *, pause_s: 
         assert time.monotonic() < by_s, f"it never happened: {seen}"
         time.sleep(pause_s)
     return seen
+
+
+def end(process: subprocess.Popen[Any]) -> None:
+    """Kill a program and wait for it, but not for others that have its pipes open."""
+    process.kill()
+    process.wait(LIMIT_S)
+    for pipe in (process.stdin, process.stdout, process.stderr):
+        if pipe is not None:
+            with suppress(BrokenPipeError):
+                pipe.close()
+
+
+def end_group(process: subprocess.Popen[Any]) -> None:
+    """End a program with all of the process group that it leads."""
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
+    end(process)

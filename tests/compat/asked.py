@@ -15,6 +15,8 @@ import types
 from collections.abc import Mapping
 from typing import Any
 
+from tests.waiting import end
+
 
 class Asked:
     """The process, seen from the test."""
@@ -37,8 +39,7 @@ class Asked:
         return answer
 
     def leave(self) -> None:
-        self._process.kill()
-        self._process.communicate()
+        end(self._process)
 
 
 def watched(sentinel: Any, parameters: dict[str, Any], values: list[float]) -> list[list[object]]:

@@ -29,6 +29,7 @@ LINES = [*recommended("gpu_mon"), *recommended('The stressor "GPU Sentinel"')]
 
 
 @pytest.mark.parametrize("line", LINES)
+@pytest.mark.more
 def test_what_the_guide_recommends_fills_idle_cards(simulated: Fallow, line: str) -> None:
     programs = simulated.home / "bin"
     programs.mkdir()

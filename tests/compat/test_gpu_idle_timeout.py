@@ -68,6 +68,7 @@ def test_the_example_of_the_document_logs_its_lines_in_its_order_and_ends_the_co
         assert (level, message) in theirs or of_the_second or (level == "WARNING" and "unless it works" in message)
 
 
+@pytest.mark.more
 def test_a_process_that_does_not_listen_is_killed_with_all_below_it(
     make_world: Callable[..., World], fallow: Fallow
 ) -> None:
@@ -84,6 +85,7 @@ def test_a_process_that_does_not_listen_is_killed_with_all_below_it(
     assert not pathlib.Path(f"/proc/{below}").exists()
 
 
+@pytest.mark.more
 def test_a_process_is_asked_with_the_signal_that_was_named(make_world: Callable[..., World], fallow: Fallow) -> None:
     make_world(cards=1)
     program = "trap 'echo asked; exit 0' USR1; while :; do sleep 0.05; done"
@@ -91,6 +93,7 @@ def test_a_process_is_asked_with_the_signal_that_was_named(make_world: Callable[
     assert (done.returncode, done.stdout) == (124, "asked\n")
 
 
+@pytest.mark.more
 def test_work_on_any_card_of_the_machine_keeps_it_alive(world: World, fallow: Fallow) -> None:
     world[7].utilization = 20
     world[7].compute, world[7].memory_used = [Process(os.getpid(), 2**30)], 2**30
@@ -99,6 +102,7 @@ def test_work_on_any_card_of_the_machine_keeps_it_alive(world: World, fallow: Fa
     assert [level for level, _ in log_lines(done.stderr) if level == "ERROR"] == []
 
 
+@pytest.mark.more
 def test_a_card_that_is_not_known_to_idle_keeps_it_alive(world: World, fallow: Fallow) -> None:
     world.fault("*", card=3, error=15)
     done = fallow(*QUICK, "-x", "sh", "-c", "sleep 2")

@@ -14,10 +14,11 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from tests.compat.documents import DATA, blocks, ours
-from tests.conftest import Fallow, refuse_to_skip
+from tests.conftest import Fallow
 from tests.interfaces.cli.filled import Fill, wait_for_end, wait_for_lines
 from tests.places import LIMIT_S, ME
 from tests.standin import Process, World
+from tests.waiting import end
 
 ALL_TOGETHER, EACH_ALONE = blocks("gpu_mon", "ini")
 COMMAND = ours(re.findall(r"run `(.*?)`", (DATA / "gpu_mon.md").read_text())[0])
@@ -83,8 +84,7 @@ class Machine:
 
     def close(self) -> None:
         for came in self._came:
-            came.kill()
-            came.communicate()
+            end(came)
 
 
 @pytest.fixture
@@ -105,6 +105,7 @@ def machine(
 
 
 @pytest.mark.parametrize("cards", [1, 2, 5])
+@pytest.mark.more
 def test_the_first_example_runs_one_program_on_all_cards_until_any_is_opened(
     machine: Callable[[int], Machine], cards: int
 ) -> None:
@@ -132,6 +133,7 @@ def test_the_first_example_starts_nothing_while_one_of_several_cards_is_used(
     assert box.miners(1)[0][1] == box.uuids(0, 1, 2)
 
 
+@pytest.mark.more
 def test_the_second_example_gives_each_program_its_card_and_takes_back_the_one_that_is_opened(
     machine: Callable[[int], Machine],
 ) -> None:
@@ -146,6 +148,7 @@ def test_the_second_example_gives_each_program_its_card_and_takes_back_the_one_t
     assert not running.told("GPU 1: giving")
 
 
+@pytest.mark.more
 def test_the_second_example_leaves_a_used_card_alone_and_has_the_other(machine: Callable[[int], Machine]) -> None:
     box = machine(2)
     box.uses(0)
@@ -155,6 +158,7 @@ def test_the_second_example_leaves_a_used_card_alone_and_has_the_other(machine: 
     assert running.told("GPU 0: left alone")
 
 
+@pytest.mark.more
 def test_on_a_machine_with_fewer_cards_the_second_example_has_those_that_are_there(
     machine: Callable[[int], Machine],
 ) -> None:
@@ -167,12 +171,14 @@ def test_on_a_machine_with_fewer_cards_the_second_example_has_those_that_are_the
     assert (done.returncode, "none of the GPUs that the file names" in done.stderr) == (2, True)
 
 
+@pytest.mark.more
 def test_a_list_of_cards_is_one_program_over_them(machine: Callable[[int], Machine]) -> None:
     box = machine(3)
     box.mon("[defaults]\ninterval_seconds=1\n[process-two]\ncmd=miner-run\ngpus=2, 0\n")
     assert box.miners(1)[0][1] == box.uuids(0, 2)
 
 
+@pytest.mark.more
 def test_a_program_that_is_ignored_may_use_its_cards(machine: Callable[[int], Machine]) -> None:
     box = machine(2)
     box.uses(0, name="watcher")
@@ -180,6 +186,7 @@ def test_a_program_that_is_ignored_may_use_its_cards(machine: Callable[[int], Ma
     assert box.miners(1)[0][1] == box.uuids(0, 1)
 
 
+@pytest.mark.more
 def test_a_program_runs_in_its_folder_and_its_output_is_appended_to_its_log(
     machine: Callable[[int], Machine], tmp_path: pathlib.Path
 ) -> None:
@@ -192,6 +199,7 @@ def test_a_program_runs_in_its_folder_and_its_output_is_appended_to_its_log(
     assert wait_for_lines(box.mined, 1)[0].endswith(str(folder))
 
 
+@pytest.mark.more
 def test_without_a_log_its_output_is_on_the_console_and_the_file_may_be_named(
     machine: Callable[[int], Machine], tmp_path: pathlib.Path
 ) -> None:
@@ -204,6 +212,7 @@ def test_without_a_log_its_output_is_on_the_console_and_the_file_may_be_named(
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.more
 def test_nothing_is_left_of_the_programs_when_it_is_ended(
     machine: Callable[[int], Machine], number: signal.Signals
 ) -> None:
@@ -252,7 +261,7 @@ class Person:
 
     def __init__(self, box: Machine, user: str) -> None:
         if os.geteuid() != 0:
-            refuse_to_skip("a /run of its own needs root")
+            pytest.skip("a /run of its own needs root")
         self.box = box
         self._terminal = box.fallow.home / "terminals" / "pts" / "0"
         self._terminal.touch()
@@ -275,6 +284,7 @@ def person(machine: Callable[[int], Machine]) -> Callable[[str], Person]:
     return lambda user: Person(machine(2), user)
 
 
+@pytest.mark.more
 def test_a_user_who_was_away_for_so_long_does_not_count_until_they_are_back(
     person: Callable[[str], Person],
 ) -> None:
@@ -298,6 +308,7 @@ def test_while_a_user_is_at_a_terminal_nothing_is_started(person: Callable[[str]
 @pytest.mark.parametrize(
     ("user", "text"), [("user2", ALL_TOGETHER), ("ada", ALL_TOGETHER.replace("enabled=True", "enabled=False"))]
 )
+@pytest.mark.more
 def test_users_in_the_whitelist_do_not_count_and_nobody_does_without_tty_monitoring(
     person: Callable[[str], Person], user: str, text: str
 ) -> None:

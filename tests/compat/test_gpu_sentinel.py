@@ -90,6 +90,7 @@ def test_it_arms_on_work_and_acts_once_when_it_has_ended(
     assert [line for line in systemctl.read_text().splitlines() if line.startswith("systemctl")] == told
 
 
+@pytest.mark.more
 def test_it_averages_the_devices_that_are_named(
     world: World, start: Callable[..., "subprocess.Popen[str]"], systemctl: pathlib.Path
 ) -> None:
@@ -102,6 +103,7 @@ def test_it_averages_the_devices_that_are_named(
     assert guard.returncode == 0, "one of two at 90 % is 45 %, which is below 70 %"
 
 
+@pytest.mark.more
 def test_an_empty_list_of_devices_means_all(world: World, start: Callable[..., "subprocess.Popen[str]"]) -> None:
     work(world, *range(8))
     guard = start("--gpu_devices", "--kill_threshold", "0.1")

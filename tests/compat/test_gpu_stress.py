@@ -54,7 +54,7 @@ def somebody(cards: World) -> Iterator[None]:
     cards[1].memory_used = 100 * MIB
     yield
     process.kill()
-    process.wait()
+    process.wait(LIMIT_S)
 
 
 @pytest.fixture
@@ -68,7 +68,7 @@ def newcomer(fallow: Fallow) -> Iterator[Callable[[str], None]]:
     yield come
     for process in came:
         process.kill()
-        process.wait()
+        process.wait(LIMIT_S)
 
 
 def held(world: World, card: int) -> int:
@@ -97,6 +97,7 @@ def test_its_lines_are_those_of_the_document_and_true(cards: World, stress: Call
     assert int(chunks) - math.ceil(float(taken) * 1e9 / (512 * MIB)) in (0, 1), "what is computed is one more"
 
 
+@pytest.mark.more
 def test_it_leaves_when_another_job_starts_on_its_gpu_and_comes_back_when_that_has_gone(
     cards: World, fallow: Fallow, stress: Callable[..., Fill]
 ) -> None:
@@ -129,6 +130,7 @@ def test_it_frees_everything_when_it_is_ended(
     assert (cards.cuda_memory(0), cards.cuda_memory(1)) == ({}, {})
 
 
+@pytest.mark.more
 def test_it_only_sees_gpus_in_the_current_environment(cards: World, stress: Callable[..., Fill]) -> None:
     running = stress(CUDA_VISIBLE_DEVICES="1")
     running.until("[GPU 1] Allocated")
@@ -136,6 +138,7 @@ def test_it_only_sees_gpus_in_the_current_environment(cards: World, stress: Call
     assert held(cards, 0) == 0
 
 
+@pytest.mark.more
 def test_a_card_that_cannot_be_loaded_is_told_and_costs_no_other(cards: World, stress: Callable[..., Fill]) -> None:
     cards.fault("cuDevicePrimaryCtxRetain", card=0, error=46)
     running = stress()
@@ -143,6 +146,7 @@ def test_a_card_that_cannot_be_loaded_is_told_and_costs_no_other(cards: World, s
     running.until("[GPU 1] Allocated")
 
 
+@pytest.mark.more
 def test_a_hold_makes_it_leave(cards: World, fallow: Fallow, stress: Callable[..., Fill]) -> None:
     running = stress()
     running.until("[GPU 0] Allocated")
@@ -151,6 +155,7 @@ def test_a_hold_makes_it_leave(cards: World, fallow: Fallow, stress: Callable[..
     assert "a demonstration" in running.until("[GPU 0] Because")
 
 
+@pytest.mark.more
 def test_when_nobody_can_tell_who_is_there_it_says_so_and_leaves(cards: World, stress: Callable[..., Fill]) -> None:
     running = stress()
     running.until("[GPU 0] Allocated")
@@ -158,6 +163,7 @@ def test_when_nobody_can_tell_who_is_there_it_says_so_and_leaves(cards: World, s
     running.until("[GPU 0] Nobody can tell whether it is in use. Killing stressor.")
 
 
+@pytest.mark.more
 def test_simulated_gpus_get_a_thousandth_in_as_many_chunks(
     fallow: Fallow, stress: Callable[..., Fill], newcomer: Callable[[str], None]
 ) -> None:
@@ -170,6 +176,7 @@ def test_simulated_gpus_get_a_thousandth_in_as_many_chunks(
 
 
 @pytest.mark.parametrize("loop", LOOPS, ids=["its own", "its example"])
+@pytest.mark.more
 def test_the_loops_of_the_document_run_as_fillers_and_leave(
     simulated: Fallow, newcomer: Callable[[str], None], tmp_path: pathlib.Path, loop: str
 ) -> None:

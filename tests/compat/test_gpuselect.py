@@ -305,5 +305,5 @@ def test_cards_that_run_a_command_are_nobody_else_s(lab: World, fallow: Fallow) 
     refused = fallow("compat", "gpuselect")
     assert refused.returncode == 75
     assert "claimed by" in refused.stderr
-    job.communicate("\n")
+    job.communicate("\n", timeout=LIMIT_S)
     assert fallow("compat", "gpuselect").returncode == 0

@@ -18,6 +18,8 @@ from tests.length import examples
 from tests.places import BIN
 from tests.standin import Process, World
 
+pytestmark = pytest.mark.more
+
 PEERS = BIN.parent / "peers"
 GIB, MIB = 2**30, 2**20
 NAMES = ("NVIDIA H100 80GB HBM3", "NVIDIA RTX A6000", "NVIDIA GeForce RTX 3090")

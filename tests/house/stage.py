@@ -89,7 +89,7 @@ class Stage:
         line = re.sub(r"\bada\b|\buser[12]\b", ME, line)
         line = re.sub(r"\bCMD\b|(?<=-- )bash$", "true", line)
         line = re.sub(r"^(fallow burn\b.*?)(?: --for \d+[smh])?$", r"\1 --for 1s", line)
-        if line.startswith("fallow burn") and "--gpus" not in line and not length.IN_FULL:
+        if line.startswith("fallow burn") and "--gpus" not in line and not length.MORE:
             line += " --gpus 0"  # each GPU is a process that computes
         line = line.replace("http://127.0.0.1:8990/", self.page)
         return line.replace("/run/fallow/fallow.sock", self.fallow.environ["FALLOW_SOCKET"])
@@ -136,7 +136,7 @@ class Terminal:
         while self._process.poll() is None:
             assert time.monotonic() < by_s, f"it does not end: {self.seen!r}"
             self._read(0.02)
-        return self._process.wait()
+        return self._process.wait(LIMIT_S)
 
     def _read(self, wait_s: float) -> bool:
         """Read what it writes; False if nothing more will come."""

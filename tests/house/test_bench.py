@@ -4,10 +4,13 @@ import subprocess
 import sys
 import time
 
+import pytest
+
 from bench.__main__ import PARTS, finished
 from tests.places import LIMIT_S, REPOSITORY
 
 
+@pytest.mark.more
 def test_a_part_that_does_not_end_is_ended_and_counts_as_broken() -> None:
     """F15"""
     began_s = time.monotonic()

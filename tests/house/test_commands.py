@@ -12,7 +12,7 @@ from tests.house.commands import INLINE, PAGES, PLACEHOLDER, RUN_AS_THEY_ARE, bl
 from tests.places import REPOSITORY
 
 CALLED_BY_CI = ("Makefile", "scripts/try-installers", "scripts/try-installed", "scripts/try-deb")
-"""What .ci/run calls."""
+"""What .ci/run and .ci/release call."""
 BLOCKS = [block for page in PAGES for block in blocks(page)]
 
 

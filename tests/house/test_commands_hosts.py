@@ -5,13 +5,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.conftest import refuse_to_skip
 from tests.house.commands import blocks_run_by
 from tests.house.stage import Stage
 from tests.real_sshd import Hosts, missing
 
 LINES = list(dict.fromkeys(line.partition(" # ")[0] for block in blocks_run_by(__file__) for line in block.lines))
-pytestmark = pytest.mark.in_full
+pytestmark = [pytest.mark.engine, pytest.mark.more]
 NAMES = ("gpu1", "gpu2", "gpu3", "gpu4")
 
 
@@ -19,7 +18,7 @@ NAMES = ("gpu1", "gpu2", "gpu3", "gpu4")
 def hosts(tmp_path: pathlib.Path) -> Iterator[Hosts]:
     why = missing()
     if why is not None:
-        refuse_to_skip(why)
+        pytest.skip(why)
     made = Hosts(tmp_path / "hosts")
     yield made
     made.close()

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.conftest import refuse_to_skip
 from tests.house.commands import blocks_run_by
 from tests.house.stage import Stage
 from tests.places import REPOSITORY
@@ -31,13 +30,13 @@ name = "idle"
 idle_for = "1h"
 """
 
-pytestmark = pytest.mark.in_full
+pytestmark = [pytest.mark.engine, pytest.mark.more]
 
 
 @pytest.fixture
 def plane() -> Iterator[ControlPlane]:
     if shutil.which("kubectl") is None:
-        refuse_to_skip("there is no kubectl; try scripts/engines kubernetes")
+        pytest.skip("there is no kubectl; try scripts/engines kubernetes")
     with control_plane() as made:
         yield made
 

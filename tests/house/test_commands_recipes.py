@@ -7,11 +7,14 @@ import re
 import shutil
 import subprocess
 
-from tests.conftest import refuse_to_skip
+import pytest
+
 from tests.house.commands import blocks_run_by
 from tests.house.stage import Stage
 from tests.places import BIN, LIMIT_S, REPOSITORY
 from tests.waiting import until
+
+pytestmark = pytest.mark.more
 
 PAGE = (REPOSITORY / "docs" / "guides" / "recipes-for.md").read_text()
 _JUPYTER = f"""#!/bin/sh
@@ -78,7 +81,7 @@ def taken(stage: Stage) -> int:
 
 def test_the_service_of_systemd_is_one_that_systemd_takes(tmp_path: pathlib.Path) -> None:
     if shutil.which("systemd-analyze") is None:
-        refuse_to_skip("there is no systemd-analyze")
+        pytest.skip("there is no systemd-analyze")
     (unit,) = re.findall(r"^```ini\n# /etc/systemd/system/model.service\n(.*?)^```$", PAGE, re.M | re.S)
     unit = unit.replace("/usr/local/bin/fallow", str(BIN / "fallow")).replace("/opt/model/serve", "/bin/true")
     (tmp_path / "model.service").write_text(unit)

@@ -12,9 +12,10 @@ import subprocess
 import pytest
 
 from tests import length
-from tests.conftest import refuse_to_skip
 from tests.house.commands import Block, blocks_run_by
-from tests.places import BIN, LIMIT_S, REPOSITORY
+from tests.places import BIN, BUILD_S, REPOSITORY
+
+pytestmark = pytest.mark.more
 
 BLOCKS = blocks_run_by(__file__)
 PAGES = list(dict.fromkeys(block.page for block in BLOCKS))
@@ -40,10 +41,10 @@ _LONG = ("python3 -m venv", "/opt/fallow/bin/pip")
 @pytest.fixture(autouse=True)
 def _needs_root() -> None:
     if os.geteuid() != 0:
-        refuse_to_skip("a mount namespace needs root")
+        pytest.skip("a mount namespace needs root")
     for program in ("systemd-tmpfiles", "systemd-sysusers"):
         if shutil.which(program) is None:
-            refuse_to_skip(f"there is no {program}")
+            pytest.skip(f"there is no {program}")
 
 
 def lines_of(page: pathlib.Path) -> list[str]:
@@ -51,7 +52,7 @@ def lines_of(page: pathlib.Path) -> list[str]:
     found = [line.partition(" # ")[0].strip() for block in BLOCKS if block.page == page for line in block.lines]
     found = [line.replace("fallow NAME", "fallow games") for line in found]
     found = [f"{line} --for 1s --listen 127.0.0.1:0" if line.startswith("fallow up") else line for line in found]
-    return [line for line in found if length.IN_FULL or not line.startswith(_LONG)]
+    return [line for line in found if length.MORE or not line.startswith(_LONG)]
 
 
 def run_all(page: pathlib.Path, folder: pathlib.Path, more: str = "") -> "subprocess.CompletedProcess[str]":
@@ -65,7 +66,7 @@ def run_all(page: pathlib.Path, folder: pathlib.Path, more: str = "") -> "subpro
         capture_output=True,
         text=True,
         stdin=subprocess.DEVNULL,
-        timeout=3 * LIMIT_S,  # pip fetches and builds everything
+        timeout=2 * BUILD_S,  # pip fetches and builds everything
         check=False,
     )
 

@@ -16,6 +16,8 @@ from tests.house.commands import INLINE, PAGES, PLACEHOLDER, RUN_AS_THEY_ARE, Bl
 from tests.house.stage import Stage, terminal
 from tests.places import LIMIT_S, REPOSITORY
 
+pytestmark = pytest.mark.more
+
 NOT_PERMITTED = 77
 WHOLE = ("instead-of.md", "my-job-was-stopped.md", "faq.md")
 """Pages whose sentences and tables name commands with everything that follows."""
@@ -112,7 +114,7 @@ def way(line: str) -> Way:
 def shape(line: str) -> str:
     """Return the line, or of commands that take long which options it has: others with the same are run in full."""
     match calls(line):
-        case [["run" | "fill" | "guard" | "report" | "burn", *rest], *_] if not length.IN_FULL:
+        case [["run" | "fill" | "guard" | "report" | "burn", *rest], *_] if not length.MORE:
             own = rest[: [*rest, "--"].index("--")]
             return " ".join([*sorted(kinds(line)), *sorted(word for word in own if word.startswith("-"))])
         case _:

@@ -28,7 +28,7 @@ name = "idle-gpus"
 idle_for = "1h"
 """
 
-pytestmark = pytest.mark.in_full
+pytestmark = [pytest.mark.engine, pytest.mark.more]
 
 
 def lines_of(page: str) -> list[str]:

@@ -15,9 +15,9 @@ from packaging.requirements import Requirement
 
 from tests.conftest import Fallow
 from tests.packaging.node_image import pack
-from tests.places import BIN, LIMIT_S, REPOSITORY
+from tests.places import BIN, BUILD_S, REPOSITORY
 
-pytestmark = pytest.mark.in_full
+pytestmark = pytest.mark.more
 
 
 @pytest.fixture(scope="module")
@@ -120,7 +120,7 @@ def test_a_plain_installation_has_all_but_the_bindings_of_cuda(
         cwd=tmp_path,
         capture_output=True,
         text=True,
-        timeout=LIMIT_S,
+        timeout=BUILD_S,
         check=False,
     )
     assert done.returncode == 0, done.stderr

@@ -12,9 +12,9 @@ import zipfile
 
 import pytest
 
-from tests.places import LIMIT_S, REPOSITORY
+from tests.places import BUILD_S, REPOSITORY
 
-pytestmark = pytest.mark.in_full
+pytestmark = pytest.mark.more
 
 VERSION = "98.7.6"
 SOMEBODY = {
@@ -40,7 +40,7 @@ class Clone:
     def _run(self, folder: pathlib.Path, *words: str) -> subprocess.CompletedProcess[str]:
         environ = {**os.environ, **SOMEBODY}
         return subprocess.run(
-            words, cwd=folder, env=environ, capture_output=True, text=True, timeout=LIMIT_S, check=False
+            words, cwd=folder, env=environ, capture_output=True, text=True, timeout=BUILD_S, check=False
         )
 
     def git(self, *words: str) -> str:

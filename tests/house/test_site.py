@@ -8,6 +8,8 @@ import pytest
 
 from tests.places import REPOSITORY
 
+pytestmark = pytest.mark.more
+
 SITE = tomllib.loads((REPOSITORY / "zensical.toml").read_text())["project"]
 ROOMS = ("start", "guides", "concepts", "reference")
 

@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 
 from tests import length
-from tests.conftest import refuse_to_skip
 from tests.house.commands import blocks_run_by
 from tests.interfaces.web.browsing import a_browser
-from tests.places import LIMIT_S, REPOSITORY
+from tests.places import BUILD_S, LIMIT_S, REPOSITORY
+
+pytestmark = pytest.mark.more
 
 PARTS = REPOSITORY / ".venv" / "docs" / ".ready"
 
@@ -29,9 +30,9 @@ def site() -> Iterator[str]:
     (block,) = blocks_run_by(__file__)
     build, serve = block.lines[0].split(" && ")
     assert serve == "python3 -m http.server --bind 127.0.0.1 --directory build/site"
-    if not length.IN_FULL and not PARTS.exists():
-        refuse_to_skip("what builds the site is not installed: make docs")
-    done = subprocess.run(build.split(), cwd=REPOSITORY, capture_output=True, text=True, timeout=LIMIT_S, check=False)
+    if not length.MORE and not PARTS.exists():
+        pytest.skip("what builds the site is not installed: make docs")
+    done = subprocess.run(build.split(), cwd=REPOSITORY, capture_output=True, text=True, timeout=BUILD_S, check=False)
     assert done.returncode == 0, done.stderr
     handler = functools.partial(_Quiet, directory=str(REPOSITORY / "build" / "site"))
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
@@ -41,7 +42,7 @@ def site() -> Iterator[str]:
             yield f"http://127.0.0.1:{server.server_address[1]}"
         finally:
             server.shutdown()
-            thread.join()
+            thread.join(LIMIT_S)
 
 
 @pytest.fixture(scope="module")

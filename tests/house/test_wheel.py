@@ -15,7 +15,9 @@ from trove_classifiers import classifiers
 import fallow
 from fallow.engine.machine.installation import COMPLETION, MAN
 from fallow.interfaces.cli.main import COMMANDS
-from tests.places import LIMIT_S, REPOSITORY
+from tests.places import BUILD_S, REPOSITORY
+
+pytestmark = pytest.mark.more
 
 MADE_S = "1763300000"
 NOT_NEEDED = ("tests/", "bench/", "docs/images/")
@@ -52,7 +54,7 @@ def build(source: pathlib.Path, to: pathlib.Path, mask: str) -> list[pathlib.Pat
         env={"SOURCE_DATE_EPOCH": MADE_S, "PATH": "/usr/bin:/bin"},
         capture_output=True,
         check=True,
-        timeout=LIMIT_S,
+        timeout=BUILD_S,
     )
     return sorted(to.iterdir())
 
@@ -71,7 +73,7 @@ def about(built: list[pathlib.Path]) -> email.message.Message:
         return email.parser.Parser().parsestr(wheel.read(name).decode())
 
 
-@pytest.mark.in_full
+@pytest.mark.more
 def test_the_same_sources_give_the_same_bytes(built: list[pathlib.Path], tmp_path: pathlib.Path) -> None:
     again = build(copied(tmp_path / "another place" / "source"), tmp_path / "built", "077")
     assert [path.name for path in again] == [path.name for path in built]

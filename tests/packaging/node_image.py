@@ -16,7 +16,7 @@ import zipfile
 
 from packaging.utils import canonicalize_name
 
-from tests.places import LIMIT_S, REPOSITORY
+from tests.places import BUILD_S, REPOSITORY
 from tests.real_owners import Podman
 
 IMAGE = "fallow"
@@ -122,7 +122,7 @@ def build(podman: Podman, folder: pathlib.Path) -> None:
         ),
         *(word for each in arguments for word in ("--build-arg", each)),
         *("-f", str(REPOSITORY / "packaging/container/Containerfile"), "-t", IMAGE, str(context)),
-        limit_s=3 * LIMIT_S,  # it installs everything, on a file system that copies each layer
+        limit_s=2 * BUILD_S,  # it installs everything, on a file system that copies each layer
     )
     shutil.rmtree(folder)
 

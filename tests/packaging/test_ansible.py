@@ -4,9 +4,12 @@ import os
 import pathlib
 import subprocess
 
+import pytest
 import yaml
 
 from tests.places import BIN, LIMIT_S, REPOSITORY
+
+pytestmark = pytest.mark.more
 
 ROLE = REPOSITORY / "packaging/ansible/roles/fallow"
 

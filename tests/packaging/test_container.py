@@ -14,11 +14,11 @@ import yaml
 
 from tests.conftest import Fallow
 from tests.packaging.node_image import IMAGE, build
-from tests.places import BIN, LIMIT_S, REPOSITORY
+from tests.places import BIN, BUILD_S, LIMIT_S, REPOSITORY
 from tests.real_owners import Podman
 from tests.waiting import until
 
-pytestmark = pytest.mark.in_full
+pytestmark = pytest.mark.more
 
 GUIDE = (REPOSITORY / "docs/guides/container.md").read_text()
 COMPOSE = REPOSITORY / "packaging/container/compose.yaml"
@@ -57,6 +57,7 @@ def checks(text: str) -> dict[str, dict[str, str]]:
 
 
 @pytest.mark.timeout(1200)
+@pytest.mark.engine
 def test_a_node_in_a_container_or_by_compose_has_its_page_shares_folders_and_ends_in_order(
     podman: Podman, tmp_path: pathlib.Path, fallow: Fallow
 ) -> None:
@@ -133,7 +134,7 @@ def compose_starts_and_ends_it(podman: Podman, folder: pathlib.Path, volumes: li
     def compose(line: str, *before: str) -> str:
         words = shlex.split(line)
         words = [str(BIN / "podman-compose"), *before, "--podman-path", str(podman.program()), *words]
-        done = subprocess.run(words, cwd=REPOSITORY, capture_output=True, text=True, timeout=LIMIT_S, check=False)
+        done = subprocess.run(words, cwd=REPOSITORY, capture_output=True, text=True, timeout=BUILD_S, check=False)
         assert done.returncode == 0, done.stderr
         return done.stderr
 

@@ -3,8 +3,12 @@
 import re
 import subprocess
 
+import pytest
+
 from fallow.engine.config.load import understand
 from tests.places import LIMIT_S, REPOSITORY
+
+pytestmark = pytest.mark.more
 
 
 def test_the_config_of_the_package_changes_nothing_and_makes_nobody_an_operator() -> None:

@@ -92,6 +92,7 @@ def test_once_the_call_came_back_its_key_is_served_again(crew: CallPool, release
     assert log == [1]
 
 
+@pytest.mark.more
 def test_many_that_hang_are_waited_for_together_not_one_after_the_other(released: threading.Event) -> None:
     crew = CallPool(time.monotonic, stall_s=0.01)
     began = time.monotonic()

@@ -11,6 +11,8 @@ from fallow.core.unknown import Unknown
 from fallow.readers.listeners import listeners
 from fallow.readers.listening import listening_ports
 from fallow.readers.proc import Proc
+from tests.places import LIMIT_S
+from tests.waiting import end
 
 LISTENS = """
 import socket
@@ -36,7 +38,7 @@ def test_only_the_ports_of_the_process_itself_are_found() -> None:
         assert theirs not in found
         assert out_of_reach.getsockname()[1] not in found
         assert listening_ports(Proc(), other.pid) == [theirs]
-        other.communicate("\n")
+        other.communicate("\n", timeout=LIMIT_S)
     assert listening_ports(Proc(), other.pid) == []
 
 
@@ -82,8 +84,7 @@ def started(script: str, times: int = 1) -> Iterator[list["subprocess.Popen[str]
         yield processes
     finally:
         for process in processes:
-            process.kill()
-            process.communicate()
+            end(process)
 
 
 def test_a_neighbour_who_listens_on_thousands_of_sockets_hides_nobodys_port() -> None:

@@ -27,6 +27,8 @@ from tests.engine.idle_rules.enforcer_resident import OnTheHost, Resident
 from tests.engine.idle_rules.test_enforcer import WAITS, Start, patrol, start  # noqa: F401  fixtures
 from tests.waiting import until
 
+pytestmark = pytest.mark.more
+
 CARD = "GPU-fa110000-0000-4000-8000-000000000000"
 
 

@@ -12,6 +12,7 @@ from fallow.core.gpu import Holder
 from fallow.core.owner import NO_OWNER, Owner, OwnerKind
 from fallow.core.unknown import Unknown
 from fallow.readers.proc import PAGE_BYTES, Proc
+from tests.places import LIMIT_S
 
 CONTAINER = "3f2b" * 16
 POD = "1b2c3d4e-0000-1111-2222-333344445555"
@@ -234,7 +235,7 @@ def test_a_real_child_is_found_with_its_environment_and_user() -> None:
         assert (proc.environ(child.pid) or {})["FALLOW_TEST_MARK"] == "here"
         assert proc.user(child.pid) == proc.user(os.getpid())
         assert child.pid in [below.pid for below in proc.descendants(os.getpid())]
-        child.communicate("\n")
+        child.communicate("\n", timeout=LIMIT_S)
 
 
 def test_what_a_process_does_with_a_signal_is_read_from_the_kernel() -> None:
@@ -246,7 +247,7 @@ def test_what_a_process_does_with_a_signal_is_read_from_the_kernel() -> None:
         numbers = (signal.SIGUSR1, signal.SIGUSR2, signal.SIGHUP)
         assert [Proc().disposition(process.pid, each) for each in numbers] == ["catches", "ignores", "default"]
         process.kill()
-        process.wait()
+        process.wait(LIMIT_S)
         assert Proc().disposition(process.pid, signal.SIGUSR1) is None, "it has ended"
 
 

@@ -13,6 +13,9 @@ from fallow.core.gpu import Holder
 from fallow.readers.proc import Proc
 from fallow.readers.slurm_processes import may_be_of
 from tests.conftest import Fallow
+from tests.waiting import end
+
+pytestmark = pytest.mark.more
 
 WAITS = "print('up', flush=True); input()"
 
@@ -28,11 +31,6 @@ def child(*words: str, **variables: str) -> "subprocess.Popen[str]":
     assert made.stdout is not None
     assert made.stdout.readline() == "up\n"
     return made
-
-
-def end(process: "subprocess.Popen[str]") -> None:
-    process.kill()
-    process.communicate()
 
 
 def test_a_command_line_of_a_megabyte_costs_a_look_a_thousand_letters() -> None:

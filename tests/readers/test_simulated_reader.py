@@ -21,7 +21,7 @@ from fallow.readers.simulated_reader import SimulatedReader, machine
 from tests.conftest import Fallow
 from tests.engine.driven import DrivenClock
 from tests.places import LIMIT_S
-from tests.waiting import PROGRAM_S, until
+from tests.waiting import PROGRAM_S, end, until
 
 WORKS = "import sys; print('up', flush=True)\nwhile True: pass"
 SLEEPS = "import sys; print('up', flush=True); sys.stdin.read()"
@@ -84,8 +84,7 @@ def start(simulated: Fallow) -> Iterator[Start]:
 
     yield begin
     for process in started:
-        process.kill()
-        process.communicate()
+        end(process)
 
 
 def test_a_machine_is_named_by_counts_and_models() -> None:
@@ -135,6 +134,7 @@ def test_a_second_look_right_after_the_first_tells_the_same(simulated: Fallow, s
     assert [judge(gpu).activity for gpu in again.gpus][:2] == [Activity.BUSY, Activity.IDLE], quiet
 
 
+@pytest.mark.more
 def test_a_job_that_works_is_as_busy_where_others_leave_it_a_quarter_of_a_core(
     simulated: Fallow, start: Start
 ) -> None:
@@ -215,6 +215,7 @@ def test_a_launch_on_another_simulated_machine_is_no_earlier_launch_on_this_one(
 
 
 @pytest.mark.parametrize("simulate", ["environment", "option"])
+@pytest.mark.more
 def test_what_fallow_starts_on_a_simulated_machine_is_on_it(fallow: Fallow, simulate: str) -> None:
     """F17"""
     words = ["--simulate=2xT4"] if simulate == "option" else []

@@ -17,6 +17,8 @@ from typing import Any
 
 import pynvml
 
+from tests.waiting import end
+
 
 class Ref:
     """A handle that lives in the reading process."""
@@ -64,8 +66,7 @@ class Reader:
         return self._ask(function, args)
 
     def close(self) -> None:
-        self._process.kill()
-        self._process.communicate()
+        end(self._process)
 
 
 def code_of(call: Callable[[], Any]) -> int:

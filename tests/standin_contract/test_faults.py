@@ -97,6 +97,7 @@ def test_a_delay_holds_the_answer_back_and_then_gives_it(nvml: Reader, world: Wo
     assert time.monotonic() - begin >= 0.15
 
 
+@pytest.mark.more
 def test_a_lookup_meets_a_delay_once(nvml: Reader, world: World) -> None:
     world.fault("nvmlDeviceGetHandleByIndex", delay_s=5.0)
     begin = time.monotonic()

@@ -48,6 +48,7 @@ def test_an_operand_that_was_flipped_makes_wrong_results(world: World, fallow: F
     assert found["after"] > 0
 
 
+@pytest.mark.more
 def test_letting_go_does_not_wait_for_the_thread_that_works(world: World, fallow: Fallow) -> None:
     assert flipping(fallow, "leaving") > 0.0, "it returns at all: the thread works until it has"
     assert world.cuda_memory(0) == {}

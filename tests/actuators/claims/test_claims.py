@@ -18,6 +18,8 @@ from fallow.engine.machine.world import World
 from fallow.readers.proc import Proc, user_name
 from tests.conftest import Fallow
 from tests.engine.driven import DrivenClock
+from tests.places import LIMIT_S
+from tests.waiting import end
 
 FIRST = "GPU-fa110000-0000-4000-8000-000000000000"
 
@@ -88,7 +90,7 @@ def test_a_label_has_the_name_of_the_program_and_no_argument(simulated: Fallow, 
     raw = (pathlib.Path(folder.path) / FIRST).read_bytes()[:4096]
     assert json.loads(raw.strip(b" \0"))["command"] == "sh"
     assert b"secret" not in raw
-    job.communicate("\n")
+    job.communicate("\n", timeout=LIMIT_S)
 
 
 @pytest.mark.parametrize(
@@ -152,15 +154,14 @@ def test_the_claim_ends_with_the_job(simulated: Fallow, folder: ClaimFolder) -> 
     claim = who_claimed(folder)
     assert claim is not None
     assert claim.pid == job.pid, "nothing stands between: the job is the process that was started"
-    job.communicate("\n")
+    job.communicate("\n", timeout=LIMIT_S)
     assert job.returncode == 0
     assert claimed(folder) is None
 
 
 def test_the_claim_ends_with_a_job_that_is_killed(simulated: Fallow, folder: ClaimFolder) -> None:
     job, _ = run_and_read(simulated, "run", "--gpus", "0", "--", "sh", "-c", "echo up; read line")
-    job.kill()
-    job.communicate()
+    end(job)
     assert job.returncode == -signal.SIGKILL
     assert claimed(folder) is None
 
@@ -172,11 +173,11 @@ def test_the_claim_lives_on_with_children_when_the_first_process_is_killed(
     script = "sh -c 'echo $$; exec sleep 1000' & wait"
     job, child = run_and_read(simulated, "run", "--gpus", "0", "--", "sh", "-c", script)
     job.kill()
-    job.wait()
+    job.wait(LIMIT_S)
     assert claimed(folder) is not None, "its child still runs"
     pidfd = os.pidfd_open(int(child))
     signal.pidfd_send_signal(pidfd, signal.SIGKILL)
-    job.communicate()
+    job.communicate(timeout=LIMIT_S)
     os.close(pidfd)
     assert claimed(folder) is None
 
@@ -185,7 +186,7 @@ def test_a_claim_is_out_of_the_way_of_descriptors_that_scripts_use(simulated: Fa
     script = "exec 3>/dev/null 4>/dev/null 9>/dev/null; exec 3>&- 4>&- 9>&-; echo up; read line"
     job, _ = run_and_read(simulated, "run", "--gpus", "0", "--", "bash", "-c", script)
     assert claimed(folder) is not None
-    job.communicate("\n")
+    job.communicate("\n", timeout=LIMIT_S)
 
 
 def test_those_who_share_get_the_same_card_and_others_do_not(simulated: Fallow) -> None:
@@ -197,5 +198,5 @@ def test_those_who_share_get_the_same_card_and_others_do_not(simulated: Fallow) 
     assert alone.returncode == 75
     assert "shared by" in alone.stderr
     for job in (first, second):
-        job.communicate("\n")
+        job.communicate("\n", timeout=LIMIT_S)
     assert simulated("run", "--gpus", "0", "--", "true").returncode == 0

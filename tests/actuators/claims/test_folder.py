@@ -9,6 +9,7 @@ import pytest
 
 from fallow.actuators.claims.folder import ClaimFolder, folder_path
 from fallow.core.errors import NotPermitted
+from tests.places import LIMIT_S
 
 
 def test_the_folder_and_its_files_are_open_to_all_whatever_the_umask(tmp_path: pathlib.Path) -> None:
@@ -100,7 +101,7 @@ def test_making_the_folder_does_not_open_what_other_threads_make(tmp_path: pathl
         while not done.is_set():
             number += 1
             os.close(os.open(tmp_path / f"file-{number}", os.O_CREAT | os.O_WRONLY, 0o666))
-        maker.join()
+        maker.join(LIMIT_S)
     finally:
         os.umask(before)
     assert {stat.S_IMODE(path.stat().st_mode) for path in tmp_path.glob("file-*")} == {0o600}

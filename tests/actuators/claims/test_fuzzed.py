@@ -13,6 +13,8 @@ from fallow.actuators.claims.folder import ClaimFolder
 from fallow.actuators.claims.queue import sweep
 from tests.conftest import Fallow
 
+pytestmark = pytest.mark.more
+
 TEXT = st.text(alphabet="ab1\x1b\ud800\u202e ²٣\n", max_size=9)
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | TEXT | st.sampled_from([10**400, -1, 2**63, 1e308]),

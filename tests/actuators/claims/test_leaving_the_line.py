@@ -19,6 +19,9 @@ from fallow.engine.machine.world import World
 from fallow.readers.proc import Proc
 from tests.conftest import Fallow
 from tests.places import LIMIT_S
+from tests.waiting import end
+
+pytestmark = pytest.mark.more
 
 ADA = 61001
 UUID = "GPU-fa110000-0000-4000-8000-000000000000"
@@ -71,10 +74,9 @@ def test_the_label_of_a_launch_that_was_killed_is_swept_by_the_next_one_that_doe
     simulated: Fallow, full: subprocess.Popen[str], words: tuple[str, ...]
 ) -> None:
     waiting = in_line(simulated, "run", "--wait", "--", "true")
-    waiting.kill()
-    waiting.communicate()
+    end(waiting)
     assert len(labels(simulated)) == 1
-    full.communicate("\n")
+    full.communicate("\n", timeout=LIMIT_S)
     assert simulated(*words).returncode == 0
     assert labels(simulated) == []
 

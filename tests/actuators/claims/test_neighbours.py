@@ -16,8 +16,9 @@ from fallow.readers.proc import Proc
 from tests.actuators.claims.test_users import ADA, BOB, Users
 from tests.engine.idle_rules.test_dodged import SUDO
 from tests.places import LIMIT_S, REPOSITORY
+from tests.waiting import end
 
-pytestmark = pytest.mark.several_users
+pytestmark = [pytest.mark.several_users, pytest.mark.more]
 EVE = 61003
 ROOT = 0
 FIRST, SECOND = (f"GPU-fa110000-0000-4000-8000-{index:012x}" for index in range(2))
@@ -45,7 +46,7 @@ class Neighbourhood(Users):
         self.started.append(process)
         if action[0] in ("lock", "lease"):
             assert process.stdout is not None
-            assert process.stdout.readline() == "done\n", process.communicate()
+            assert process.stdout.readline() == "done\n", process.communicate(timeout=LIMIT_S)
         else:
             process.communicate(timeout=LIMIT_S)
         return process
@@ -64,8 +65,7 @@ def street(open_folder: pathlib.Path) -> Iterator[Neighbourhood]:
     made = Neighbourhood(open_folder)
     yield made
     for process in made.started:
-        process.kill()
-        process.communicate()
+        end(process)
 
 
 def test_root_takes_over_a_folder_and_files_that_a_neighbour_made_first(street: Neighbourhood) -> None:
@@ -80,7 +80,7 @@ def test_root_takes_over_a_folder_and_files_that_a_neighbour_made_first(street: 
     code, _, err = street.run(ADA, "run", "--gpus", "0", "--", "true")
     assert code == 75
     assert "claimed by root" in err
-    job.communicate("\n")
+    job.communicate("\n", timeout=LIMIT_S)
 
 
 @pytest.mark.parametrize("action", ["remove the file", "move the folder"])
@@ -97,7 +97,7 @@ def test_a_card_is_not_claimed_twice_though_a_neighbour_takes_its_file_away(
     code, out, err = street.run(BOB, "run", "--gpus", "0", "--", "echo", "ran")
     assert (code, out) == (75, "")
     assert "claimed by a launch whose claim file was removed" in err
-    job.communicate("\n")
+    job.communicate("\n", timeout=LIMIT_S)
     assert street.run(BOB, "run", "--gpus", "0", "--", "echo", "ran")[1] == "ran\n", "its job has ended"
 
 
@@ -161,7 +161,7 @@ def test_a_wait_ends_in_its_time_though_a_neighbour_locks_the_line(street: Neigh
     code, _, err = street.run(BOB, "run", "--gpus", "0", "--wait", "1s", "--", "true")
     assert code == 75
     assert "after waiting 1s" in err
-    job.communicate("\n")
+    job.communicate("\n", timeout=LIMIT_S)
 
 
 def test_a_neighbour_who_keeps_the_gate_shut_costs_seconds_and_is_named_to_root(street: Neighbourhood) -> None:
@@ -218,7 +218,7 @@ def test_a_launch_that_is_stopped_is_passed_over_in_line(street: Neighbourhood) 
     eve = street.start(EVE, "run", "-n", "2", "--wait", "--", "true")
     assert eve.stderr is not None
     while "first in line" not in (said := eve.stderr.readline()):
-        assert said, eve.communicate()
+        assert said, eve.communicate(timeout=LIMIT_S)
     code, _, err = street.run(BOB, "run", "--", "true")
     assert code == 75
     assert f"pid {eve.pid} ({EVE}: true) came earlier and waits for it" in err, "who keeps a place is named"
@@ -226,7 +226,7 @@ def test_a_launch_that_is_stopped_is_passed_over_in_line(street: Neighbourhood) 
     assert street.run(BOB, "run", "--", "echo", "ran")[1] == "ran\n"
     eve.send_signal(signal.SIGCONT)
     assert street.run(BOB, "run", "--", "true")[0] == 75, "it has kept its place"
-    job.communicate("\n")
+    job.communicate("\n", timeout=LIMIT_S)
     assert eve.wait(LIMIT_S) == 0
 
 
@@ -329,7 +329,7 @@ def test_fixing_makes_the_folder_and_its_files_roots_and_keeps_claims(street: Ne
     if not dry_run:
         assert "nothing is to be done" in street.run(ROOT, "doctor", "--fix")[1]
         assert street.run(BOB, "run", "--gpus", "1", "--", "echo", "ran")[1] == "ran\n"
-    job.communicate("\n")
+    job.communicate("\n", timeout=LIMIT_S)
 
 
 def test_fixing_is_roots_and_leaves_what_is_not_a_claim_folder(street: Neighbourhood) -> None:

@@ -11,7 +11,8 @@ from collections.abc import Callable
 from pwd import getpwuid
 
 from tests.conftest import Fallow
-from tests.length import LAUNCHES
+from tests.length import LAUNCHES, SEED
+from tests.places import LIMIT_S
 from tests.standin import World
 
 USER = getpwuid(os.getuid()).pw_name
@@ -78,9 +79,9 @@ def test_one_card_is_handed_on_in_exact_order_of_arrival(
     for number in range(10):
         waiting.append(field.start(str(number)))
         wait_for_line(waiting[-1])
-    blocker.communicate()
+    blocker.communicate(timeout=LIMIT_S)
     for process in waiting:
-        process.communicate()
+        process.communicate(timeout=LIMIT_S)
         assert process.returncode == 0
     started = [number for what, number, _ in field.log() if what == "start"]
     assert started == ["blocker0", *map(str, range(10))]
@@ -89,8 +90,7 @@ def test_one_card_is_handed_on_in_exact_order_of_arrival(
 def test_many_launches_on_8_cards_with_one_in_four_killed(
     world: World, fallow: Fallow, tmp_path: pathlib.Path
 ) -> None:
-    seed = random.randrange(2**32)
-    dice = random.Random(seed)
+    dice = random.Random(SEED)
     field = Field(tmp_path, fallow)
     blockers = block(field, len(world))
     waiting: dict[str, subprocess.Popen[str]] = {}
@@ -102,27 +102,27 @@ def test_many_launches_on_8_cards_with_one_in_four_killed(
     for timer in timers:
         timer.start()
     for blocker in blockers:
-        blocker.communicate()
+        blocker.communicate(timeout=LIMIT_S)
     for number, process in waiting.items():
-        process.communicate()
-        assert process.returncode in ((0, -9) if number in doomed else (0,)), (number, seed)
+        process.communicate(timeout=LIMIT_S)
+        assert process.returncode in ((0, -9) if number in doomed else (0,)), (number, SEED)
     for timer in timers:
-        timer.join()
+        timer.join(LIMIT_S)
     log = field.log()
-    assert [line for line in log if line[0] == "two"] == [], seed
+    assert [line for line in log if line[0] == "two"] == [], SEED
     started = [int(number) for what, number, _ in log if what == "start" and not number.startswith("blocker")]
     ended = {number for what, number, _ in log if what == "end"}
-    assert set(waiting) - set(doomed) <= ended, seed
+    assert set(waiting) - set(doomed) <= ended, SEED
     # Cards are given in order, which one card shows exactly; of eight jobs that come up side by side one may be
     # slow to write its first line, while others come and go.
     displaced = max(abs(at - sorted(started).index(number)) for at, number in enumerate(started))
-    assert displaced < 3 * len(world), (seed, started)
+    assert displaced < 3 * len(world), (SEED, started)
 
 
 def test_16_picks_at_once_on_16_free_cards_give_16_cards(make_world: Callable[..., World], fallow: Fallow) -> None:
     make_world(cards=16)
     picks = [fallow.start("pick") for _ in range(16)]
-    cards = [pick.communicate()[0].strip() for pick in picks]
+    cards = [pick.communicate(timeout=LIMIT_S)[0].strip() for pick in picks]
     assert sorted(cards, key=int) == [str(index) for index in range(16)]
 
 
@@ -145,8 +145,8 @@ def test_who_waits_for_another_card_does_not_stand_in_the_way(
     waiting = fallow.start("run", "--gpus", "0", "--wait", "--", "true")
     wait_for_line(waiting)
     assert fallow("run", "--gpus", "1", "--", "true").returncode == 0
-    blocker.communicate("\n")
-    waiting.communicate()
+    blocker.communicate("\n", timeout=LIMIT_S)
+    waiting.communicate(timeout=LIMIT_S)
     assert waiting.returncode == 0
 
 
@@ -160,7 +160,7 @@ def test_who_does_not_wait_does_not_jump_the_line(make_world: Callable[..., Worl
     assert impatient.returncode == 75
     assert f"pid {waiting.pid} (root: true) came earlier and waits for it" in impatient.stderr.replace(USER, "root")
     world[1].utilization = 0
-    waiting.communicate()
+    waiting.communicate(timeout=LIMIT_S)
     assert waiting.returncode == 0
 
 
@@ -184,8 +184,8 @@ def test_a_released_card_wakes_the_line_at_once_and_not_at_the_next_poll(
     assert waiting.stderr is not None
     waiting.stderr.readline()
     before = world.calls("nvmlDeviceGetUtilizationRates")
-    blocker.communicate("\n")
-    assert waiting.communicate()[0] == "mine\n"
+    blocker.communicate("\n", timeout=LIMIT_S)
+    assert waiting.communicate(timeout=LIMIT_S)[0] == "mine\n"
     assert world.calls("nvmlDeviceGetUtilizationRates") - before <= 2 * 6, "looked in vain for longer than a ring"
 
 

@@ -24,6 +24,8 @@ from fallow.engine.machine.yielding_gpus import wait_until_clear
 from fallow.readers.lock_table import LockTable
 from fallow.readers.proc import Proc
 
+pytestmark = pytest.mark.more
+
 UUID = "GPU-fa110000-0000-4000-8000-000000000000"
 NOW_S = 5000.0
 

@@ -11,6 +11,7 @@ import pytest
 
 from fallow.actuators.claims.claims import RESERVED_FOR_S
 from tests.places import LIMIT_S, REPOSITORY
+from tests.waiting import end
 
 pytestmark = pytest.mark.several_users
 ADA, BOB = 61001, 61002
@@ -54,8 +55,7 @@ def users(open_folder: pathlib.Path) -> Iterator[Users]:
     made = Users(open_folder)
     yield made
     for process in made.started:
-        process.kill()
-        process.communicate()
+        end(process)
 
 
 def test_one_user_s_claim_binds_another_who_may_take_the_card_afterwards(users: Users) -> None:
@@ -70,8 +70,8 @@ def test_one_user_s_claim_binds_another_who_may_take_the_card_afterwards(users: 
     assert waiting.stderr is not None
     assert f"is {ADA}'s, who can take claims away" in waiting.stderr.readline()
     assert "waiting for 1 GPU" in waiting.stderr.readline()
-    ada.communicate("\n")
-    assert waiting.communicate()[0] == f"{BOB}\n"
+    ada.communicate("\n", timeout=LIMIT_S)
+    assert waiting.communicate(timeout=LIMIT_S)[0] == f"{BOB}\n"
 
 
 def test_a_user_finds_files_that_another_made_though_the_kernel_protects_them(users: Users) -> None:

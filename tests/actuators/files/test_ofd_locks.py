@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from fallow.actuators.files import ofd_locks
+from tests.waiting import end
 
 
 @pytest.fixture
@@ -68,6 +69,5 @@ def test_a_lock_lives_on_in_a_program_that_inherited_it_and_dies_with_it(files: 
     os.close(files[0])
     files[0] = os.dup(files[1])
     assert ofd_locks.other(files[1], 5, 5) is not None
-    heir.kill()
-    heir.communicate()
+    end(heir)
     assert ofd_locks.other(files[1], 5, 5) is None

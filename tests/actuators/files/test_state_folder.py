@@ -99,6 +99,7 @@ def test_without_a_home_there_is_an_error_that_says_what_to_do_and_nothing_in_tm
 
 
 @pytest.mark.several_users
+@pytest.mark.more
 def test_a_users_journal_is_not_kept_where_a_neighbour_could_read_it(
     fallow: Fallow, open_folder: pathlib.Path
 ) -> None:
@@ -121,6 +122,7 @@ def test_a_users_journal_is_not_kept_where_a_neighbour_could_read_it(
 
 
 @pytest.mark.several_users
+@pytest.mark.more
 def test_a_journal_in_a_folder_that_cannot_be_written_is_told_in_words(
     fallow: Fallow, open_folder: pathlib.Path
 ) -> None:

@@ -10,6 +10,7 @@ import pytest
 READS = """
 import os, sys, threading
 from fallow.actuators.host.as_user import in_the_name_of
+from tests.places import LIMIT_S
 
 def reads():
     try:
@@ -25,7 +26,7 @@ thread.start()
 with in_the_name_of(65534, 65534):
     within = reads()
     go.set()
-    thread.join()
+    thread.join(LIMIT_S)
 print(within, elsewhere, reads(), sorted(os.getgroups()))
 """
 

@@ -23,6 +23,7 @@ from fallow.core.findings import Outcome
 from fallow.core.plain_text import as_plain
 from fallow.engine.machine.clock import SystemClock
 from fallow.readers.accounts import account
+from tests.places import LIMIT_S
 from tests.policies.histories import modest
 
 # Apprise, where it is installed, imports modules that some Pythons are about to drop.
@@ -84,7 +85,7 @@ def serving() -> Iterator[tuple[str, "queue.SimpleQueue[object]"]]:
             yield f"http://127.0.0.1:{server.server_address[1]}", got
         finally:
             server.shutdown()
-            thread.join()
+            thread.join(LIMIT_S)
 
 
 def test_a_plain_web_address_gets_json_with_a_text_that_chats_show() -> None:

@@ -40,7 +40,7 @@ def test_what_a_kill_leaves_binds_nobody(tmp_path: pathlib.Path) -> None:
         with pytest.raises(AlreadyRunning, match=rf"pid {holder.pid} of ada, for 2s, without a config"):
             Instance(folder, ME, 1002.0)
         holder.send_signal(signal.SIGKILL)
-        holder.wait()
+        holder.wait(LIMIT_S)
     Instance(folder, ME, 1000.0).close()
 
 
@@ -111,7 +111,7 @@ def test_a_lock_that_a_neighbour_has_on_a_file_from_before_keeps_nobody_from_sta
         with pytest.raises(AlreadyRunning):
             Instance(str(folder), ME, 1000.0)
         first.close()
-        other.communicate()
+        other.communicate(timeout=LIMIT_S)
     assert (folder / "fallow.lock").stat().st_mode & 0o777 == 0o600
 
 

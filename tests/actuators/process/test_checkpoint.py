@@ -13,6 +13,7 @@ from fallow.core.missing import remedy
 from tests.conftest import Fallow
 from tests.cuda_process import CudaProcess
 from tests.standin import CUDA_SONAME, SONAME, World
+from tests.waiting import end
 
 MIB = 2**20
 SUSPENDER = """
@@ -56,8 +57,7 @@ def suspender(fallow: Fallow) -> Iterator[Callable[..., Suspender]]:
 
     yield make
     for each in made:
-        each.process.kill()
-        each.process.communicate()
+        end(each.process)
 
 
 @pytest.fixture

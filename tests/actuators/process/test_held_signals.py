@@ -7,6 +7,8 @@ import subprocess
 import sys
 import time
 
+import pytest
+
 WAITS = """
 import json, signal
 from fallow.actuators.process.held_signals import HeldSignals
@@ -18,6 +20,7 @@ held.release()
 """
 
 
+@pytest.mark.more
 def test_who_is_stopped_until_its_time_is_over_fetches_nothing_that_did_not_come() -> None:
     """Python's own function returned a random signal then, which fallow would have sent to the job."""
     with subprocess.Popen([sys.executable, "-c", WAITS], stdout=subprocess.PIPE, text=True) as waiting:
@@ -34,6 +37,7 @@ def test_who_is_stopped_until_its_time_is_over_fetches_nothing_that_did_not_come
     assert all(each == [signal.SIGCONT, True, os.getpid()] for each in told)
 
 
+@pytest.mark.more
 def test_a_signal_is_fetched_once_with_who_sent_it() -> None:
     with subprocess.Popen([sys.executable, "-c", WAITS], stdout=subprocess.PIPE, text=True) as waiting:
         assert waiting.stdout is not None

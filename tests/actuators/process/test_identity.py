@@ -12,6 +12,7 @@ from fallow.core.errors import NotPermitted
 from fallow.core.process import Process
 from fallow.readers.proc import Proc
 from tests.actuators.process.stage import job, play
+from tests.places import LIMIT_S
 
 
 def process(pid: int) -> Process:
@@ -34,14 +35,14 @@ def test_a_signal_through_a_handle_never_reaches_who_has_the_pid_later() -> None
     handle = Handle.open(Proc(), process(child.pid), signals.untouchable(Proc()))
     assert handle is not None
     with handle:
-        child.wait()
+        child.wait(LIMIT_S)
         assert not handle.send(signal.SIGKILL)
 
 
 def test_a_process_that_is_gone_is_nobody() -> None:
     child = subprocess.Popen(["true"])
     gone = process(child.pid)
-    child.wait()
+    child.wait(LIMIT_S)
     assert Handle.open(Proc(), gone, signals.untouchable(Proc())) is None
 
 

@@ -15,7 +15,7 @@ from fallow.core.process import Process
 from fallow.engine.machine.clock import SystemClock
 from fallow.readers.proc import Proc
 from tests.actuators.process.stage import job, play
-from tests.conftest import refuse_to_skip
+from tests.places import LIMIT_S
 
 PROC = Proc()
 STAND_IN = """#!/bin/sh
@@ -67,7 +67,7 @@ def living(tmp_path: pathlib.Path) -> Iterator[Living]:
     yield start
     for process in started:
         process.kill()
-        process.wait()
+        process.wait(LIMIT_S)
 
 
 def identity(pid: int) -> Process:
@@ -161,7 +161,7 @@ def test_without_py_spy_a_sentence_says_so(tmp_path: pathlib.Path, helpers: Help
 def test_the_real_py_spy_shows_where_a_real_process_waits(tmp_path: pathlib.Path, helpers: Helpers) -> None:
     beside = os.path.dirname(sys.executable)
     if shutil.which("py-spy", path=f"{os.environ['PATH']}:{beside}") is None:
-        refuse_to_skip("py-spy is not installed")
+        pytest.skip("py-spy is not installed")
     into = tmp_path / "stacks.txt"
     with play(job("ignores_term")) as scene:
         assert scene.line() == "ready"

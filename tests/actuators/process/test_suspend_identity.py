@@ -9,6 +9,7 @@ from fallow.actuators.process import suspend
 from fallow.actuators.process.checkpoint import CheckpointFailed
 from fallow.core.process import Process
 from fallow.readers.proc import Proc
+from tests.places import LIMIT_S
 
 Job = tuple["subprocess.Popen[bytes]", Process]
 
@@ -51,7 +52,7 @@ def jobs() -> Iterator[list[Job]]:
     yield [(each, Process(stat.pid, stat.birth)) for each, stat in found if stat is not None]
     for each in started:
         each.kill()
-        each.wait()
+        each.wait(LIMIT_S)
 
 
 def test_who_has_the_number_of_a_process_that_ended_is_neither_parked_nor_woken(jobs: list[Job]) -> None:
@@ -71,7 +72,7 @@ def test_who_gets_the_number_while_it_is_locked_is_let_go_and_left_out(jobs: lis
     def end(pid: int) -> None:
         if pid == first.pid:
             program.kill()
-            program.wait()  # from here on the number is free
+            program.wait(LIMIT_S)  # from here on the number is free
 
     driver.before_lock = end
     suspend.take_off(driver, Proc(), [first, second])
@@ -87,7 +88,7 @@ def test_a_process_that_ends_before_it_is_moved_keeps_the_others_from_nothing(jo
     def end(pid: int) -> None:
         if pid == second.pid:  # the first is locked by now
             program.kill()
-            program.wait()
+            program.wait(LIMIT_S)
             driver.states[first.pid] = "running"  # as that of somebody else is
 
     driver.before_lock = end

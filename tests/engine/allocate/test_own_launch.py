@@ -17,6 +17,7 @@ def test_a_wait_for_the_launch_around_it_is_refused_at_once_and_says_who_holds_t
     assert "GPU 3: claimed by " in done.stderr
 
 
+@pytest.mark.more
 def test_it_is_refused_under_a_supervised_job_and_where_the_claim_is_not_inherited(simulated: Fallow) -> None:
     closed = "import subprocess; subprocess.run(['fallow', 'run', '--wait', '--', 'true'])"
     done = simulated("run", "--idle-timeout", "1h", "--", "python", "-c", closed)
@@ -30,6 +31,7 @@ def test_gpus_that_the_launch_around_it_does_not_hold_are_given(simulated: Fallo
     assert f"need 4 GPUs, and 1 of 4 is {HELD}" in done.stderr
 
 
+@pytest.mark.more
 def test_what_only_names_the_gpus_as_its_own_waits_for_the_others_that_hold_them(simulated: Fallow) -> None:
     """FALLOW_CLAIM outlives the launch, in a tmux that was started there: it alone proves nothing."""
     uuids = simulated("pick", "-n", "4", "--format", "uuid").stdout.strip()

@@ -11,6 +11,8 @@ from fallow.engine.machine.world import World
 from fallow.policies.pick import Wanted
 from fallow.readers.proc import Proc
 
+pytestmark = pytest.mark.more
+
 
 class WithoutLocks(Proc):
     """A /proc whose table of locks must not be read."""

@@ -18,8 +18,10 @@ from fallow.engine.machine.claim_holders import claim_on
 from fallow.engine.machine.world import World
 from fallow.policies.pick import Choice, Wanted
 from tests.conftest import Fallow
+from tests.places import LIMIT_S
 from tests.standin import Process
 from tests.standin import World as Standin
+from tests.waiting import end
 
 GIB = 2**30
 UUID = "GPU-fa110000-0000-4000-8000-000000000000"
@@ -52,7 +54,7 @@ def claim_while_ending(fallow: Fallow, file: ClaimFile, job: subprocess.Popen[st
         if frame.f_code.co_name == "_named":
             sys.settrace(None)
             os.killpg(job.pid, signal.SIGKILL)
-            job.wait()
+            job.wait(LIMIT_S)
 
     world = World(fallow.environ)
     world.look_patiently()
@@ -65,6 +67,7 @@ def claim_while_ending(fallow: Fallow, file: ClaimFile, job: subprocess.Popen[st
         world.close()
 
 
+@pytest.mark.more
 def test_a_shared_gpu_is_never_said_to_be_of_a_job_that_ended_while_it_was_named(
     simulated: Fallow, file: ClaimFile
 ) -> None:
@@ -89,6 +92,7 @@ def test_a_gpu_that_was_given_back_before_the_refusal_is_not_said_to_be_claimed(
     assert error.refused == {"0": "another launch had it, or tried it, a moment ago; try again"}
 
 
+@pytest.mark.more
 def test_a_wait_that_runs_out_tells_what_is_so_then_and_not_when_it_began(
     make_world: Callable[..., Standin], fallow: Fallow
 ) -> None:
@@ -101,9 +105,8 @@ def test_a_wait_that_runs_out_tells_what_is_so_then_and_not_when_it_began(
     assert waiting.stderr is not None
     assert "waiting for 2 GPUs" in waiting.stderr.readline()
     world[1].compute, world[1].memory_used = [], 0
-    ends.kill()
-    ends.wait()
-    _, rest = waiting.communicate()
+    end(ends)
+    _, rest = waiting.communicate(timeout=LIMIT_S)
     assert waiting.returncode == 75
     assert f"(pid {stays.pid})" in rest
     assert "held by" not in rest

@@ -22,7 +22,7 @@ from fallow.engine.machine.world import World
 from fallow.policies.arbiter import ProtectRules
 from tests.engine.cluster.planned import EVERY_S, PlannedEngine, PlannedEyes, job, reading, rule
 from tests.engine.driven import DrivenClock
-from tests.length import IN_FULL, PLANS
+from tests.length import MORE, PLANS
 
 IDLE_S, NOTICE_S, GRACE_S = 600.0, 300.0, 60.0
 JOBS = ("7", "8", "9")
@@ -237,7 +237,7 @@ def journal() -> Journal:
     return Journal(FallowError("there is no place for it"), lambda: 1.7e9, lambda _: None)
 
 
-@settings(max_examples=PLANS if IN_FULL else 25, deadline=None)
+@settings(max_examples=PLANS if MORE else 25, deadline=None)
 @given(plan=plans)
 def test_nothing_is_stopped_wrongly(journal: Journal, plan: list[tuple[str, int, str]]) -> None:
     made = Plan(journal)

@@ -11,7 +11,7 @@ from fallow.engine.machine.clock import SystemClock
 from fallow.readers.kubernetes.connection import KubeConnection
 from tests.real_kubernetes import Namespace, pod_spec
 
-pytestmark = pytest.mark.in_full
+pytestmark = [pytest.mark.engine, pytest.mark.more]
 
 MOST_BYTES = 1 << 20
 

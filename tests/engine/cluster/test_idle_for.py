@@ -100,6 +100,8 @@ def found(api: BrokenApi, top: Said, pods: list[Said], space: Said) -> tuple[flo
     return one.idle_for_s, None if one.opt_out is None else one.opt_out.kind
 
 
+@pytest.mark.engine
+@pytest.mark.more
 def test_the_longest_time_of_the_object_and_its_pods_counts_and_without_any_that_of_the_namespace(
     api: BrokenApi,
 ) -> None:

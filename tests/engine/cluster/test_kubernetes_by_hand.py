@@ -7,7 +7,7 @@ import pytest
 from tests.conftest import Fallow
 from tests.real_kubernetes import ControlPlane, Namespace
 
-pytestmark = pytest.mark.in_full
+pytestmark = [pytest.mark.engine, pytest.mark.more]
 
 
 def replicas(space: Namespace, name: str) -> int:

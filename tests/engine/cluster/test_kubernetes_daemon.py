@@ -11,7 +11,7 @@ from tests.real_kubernetes import ControlPlane, Namespace
 from tests.real_prometheus import Exporter, Prometheus, dcgm_gpu
 from tests.waiting import PROGRAM_S, until
 
-pytestmark = pytest.mark.in_full
+pytestmark = [pytest.mark.engine, pytest.mark.more]
 
 CONFIG = """
 [cluster]

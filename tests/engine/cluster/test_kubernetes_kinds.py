@@ -15,7 +15,7 @@ from fallow.engine.machine.clock import SystemClock
 from tests.real_kubernetes import ControlPlane, Namespace, Refused, pod_spec
 from tests.waiting import until
 
-pytestmark = pytest.mark.in_full
+pytestmark = [pytest.mark.engine, pytest.mark.more]
 
 IDLE = Ask(Reason("idle", for_s=60.0, readings="nothing ran"))
 KINDS = {

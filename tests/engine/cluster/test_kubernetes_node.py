@@ -13,13 +13,13 @@ from fallow.core.job import JobActivity
 from fallow.engine.machine.clock import SystemClock
 from fallow.policies.cluster_use import ReadingIndex, job_use
 from fallow.readers.prometheus.eyes import Source, open_eyes
-from tests.conftest import Fallow, refuse_to_skip
+from tests.conftest import Fallow
 from tests.places import LIMIT_S
-from tests.real_hub import free_ports
+from tests.ports import free_ports
 from tests.real_prometheus import Prometheus
 from tests.waiting import until
 
-pytestmark = pytest.mark.in_full
+pytestmark = [pytest.mark.engine, pytest.mark.more]
 
 PODS = tuple(f"{digit}b8a7a44-5a3c-4d59-9a51-0c3f9d3b1e01" for digit in range(3))
 ROOTS = ("/sys/fs/cgroup", "/sys/fs/cgroup/unified", "/sys/fs/cgroup/systemd")
@@ -32,7 +32,7 @@ def join() -> Iterator[Join]:
     """Put a process into the cgroup that a kubelet makes for a container of a pod."""
     root = next((path for path in map(pathlib.Path, ROOTS) if (path / "cgroup.procs").exists()), None)
     if os.geteuid() != 0 or root is None:
-        refuse_to_skip("making a cgroup needs root")
+        pytest.skip("making a cgroup needs root")
     assert root is not None
     above = root / "kubepods-tests" / "besteffort"  # from the root on, as a kubelet does
     made: dict[pathlib.Path, None] = {}
@@ -43,7 +43,7 @@ def join() -> Iterator[Join]:
             folder.mkdir(parents=True, exist_ok=True)
             (folder / "cgroup.procs").write_text(str(pid))
         except OSError as error:
-            refuse_to_skip(f"no process can be put into a cgroup here: {error}")
+            pytest.skip(f"no process can be put into a cgroup here: {error}")
         made[folder] = None
 
     yield enter

@@ -17,7 +17,7 @@ from tests.conftest import Fallow
 from tests.real_kubernetes import ADMIN, MANIFESTS, ControlPlane, Namespace, pod_spec
 from tests.waiting import until
 
-pytestmark = pytest.mark.in_full
+pytestmark = [pytest.mark.engine, pytest.mark.more]
 
 IDLE = Reason("idle", for_s=2400.0, readings="nothing ran on its GPUs")
 

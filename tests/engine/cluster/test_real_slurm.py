@@ -10,7 +10,7 @@ from tests.places import LIMIT_S, REPOSITORY
 from tests.real_slurm import Slurm
 from tests.waiting import until
 
-pytestmark = pytest.mark.in_full
+pytestmark = [pytest.mark.engine, pytest.mark.more]
 
 
 def processes_with(word: str) -> list[str]:

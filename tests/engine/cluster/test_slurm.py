@@ -18,6 +18,8 @@ from tests.places import LIMIT_S, REPOSITORY
 from tests.real_slurm import Slurm
 from tests.waiting import until
 
+pytestmark = pytest.mark.engine
+
 IDLE = Reason("nothing_ran", processes="pid 1", seconds=600)
 WARN, BACK = Warn(IDLE, 600.0), CancelWarning(Reason("as_asked"))
 ASK, KILL = Ask(IDLE, grace_s=60.0), Kill(IDLE)
@@ -35,7 +37,7 @@ def jobs(engine: SlurmEngine) -> dict[str, ClusterJob]:
     return {job.id: job for job in found}
 
 
-@pytest.mark.in_full
+@pytest.mark.more
 def test_jobs_of_all_kinds_are_listed_with_their_gpus(slurm: Slurm, engine: SlurmEngine) -> None:
     batch = slurm.running("--gres=gpu:2", "--account=phys", "--job-name=a b=c JobId=1")
     slurm.start("salloc", "--gres=gpu:1", "--nodelist=n2", "sleep", "1000")  # n1 has four: two, and one for each task
@@ -62,6 +64,7 @@ def test_jobs_of_all_kinds_are_listed_with_their_gpus(slurm: Slurm, engine: Slur
     assert [(node.name, node.gpus, node.trouble) for node in look.nodes] == [("n1", 4, None), ("n2", 4, None)]
 
 
+@pytest.mark.more
 def test_gpus_with_a_type_and_the_parts_of_a_heterogeneous_job_are_found() -> None:
     slurm = Slurm(gres="gpu:a100:4")
     try:
@@ -82,7 +85,6 @@ def test_gpus_with_a_type_and_the_parts_of_a_heterogeneous_job_are_found() -> No
         slurm.close()
 
 
-@pytest.mark.in_full
 def test_a_job_is_warned_in_its_comment_and_its_output_and_the_warning_is_taken_back(
     slurm: Slurm, engine: SlurmEngine
 ) -> None:
@@ -106,7 +108,6 @@ def test_a_job_is_warned_in_its_comment_and_its_output_and_the_warning_is_taken_
     assert slurm.said("squeue", "--noheader", f"--jobs={job}", "--format=%k") == comment
 
 
-@pytest.mark.in_full
 def test_a_job_is_asked_then_cancelled_and_its_neighbours_are_not(slurm: Slurm, engine: SlurmEngine) -> None:
     said = slurm.folder / "said"
     said.write_text("")
@@ -129,7 +130,7 @@ def test_a_job_is_asked_then_cancelled_and_its_neighbours_are_not(slurm: Slurm, 
     assert engine.kill(task, KILL).words == "it has ended"
 
 
-@pytest.mark.in_full
+@pytest.mark.more
 def test_a_job_that_was_put_back_into_the_queue_is_another_one(slurm: Slurm, engine: SlurmEngine) -> None:
     job = slurm.running("--gres=gpu:1")
     before = jobs(engine)[job]
@@ -145,7 +146,7 @@ def test_a_job_that_was_put_back_into_the_queue_is_another_one(slurm: Slurm, eng
     assert slurm.state(job) == "PENDING", "it waits for its next run"
 
 
-@pytest.mark.in_full
+@pytest.mark.more
 def test_a_job_of_another_user_under_the_same_number_is_left_alone(slurm: Slurm, engine: SlurmEngine) -> None:
     job = slurm.running("--gres=gpu:1", user="news")
     forged = replace(jobs(engine)[job], user="games")
@@ -154,7 +155,7 @@ def test_a_job_of_another_user_under_the_same_number_is_left_alone(slurm: Slurm,
     assert slurm.state(job) == "RUNNING"
 
 
-@pytest.mark.in_full
+@pytest.mark.more
 def test_a_job_whose_name_forges_others_is_never_stopped_and_changes_no_other(
     slurm: Slurm, engine: SlurmEngine
 ) -> None:
@@ -174,7 +175,6 @@ def test_a_job_whose_name_forges_others_is_never_stopped_and_changes_no_other(
 
 
 @pytest.mark.several_users
-@pytest.mark.in_full
 def test_a_plain_user_cannot_cancel_a_job_of_another_and_is_told_which_right_is_missing(slurm: Slurm) -> None:
     job = slurm.running("--gres=gpu:1", user="news")
     script = (
@@ -204,7 +204,7 @@ def test_a_plain_user_cannot_cancel_a_job_of_another_and_is_told_which_right_is_
     assert slurm.said("squeue", "--noheader", f"--jobs={job}", "--format=%k") == "(null)"
 
 
-@pytest.mark.in_full
+@pytest.mark.more
 def test_a_controller_that_is_gone_makes_everything_unknown_and_nothing_is_done(
     slurm: Slurm, engine: SlurmEngine
 ) -> None:

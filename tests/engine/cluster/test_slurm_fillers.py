@@ -68,7 +68,8 @@ def start_of(slurm: Slurm, *options: str) -> tuple[str, float]:
     return job, time.monotonic() - began_s
 
 
-@pytest.mark.in_full
+@pytest.mark.more
+@pytest.mark.engine
 def test_fillers_fill_8_cards_make_way_for_a_job_and_are_back_after_it(
     slurm: Slurm, simulated: Fallow, tmp_path: pathlib.Path
 ) -> None:
@@ -97,7 +98,7 @@ def test_fillers_fill_8_cards_make_way_for_a_job_and_are_back_after_it(
     assert min(starts_s) < 3, starts_s
     assert min(backs_s) < 10, backs_s
     daemon.send_signal(signal.SIGTERM)
-    assert daemon.wait(LIMIT_S) == -signal.SIGTERM, daemon.communicate()
+    assert daemon.wait(LIMIT_S) == -signal.SIGTERM, daemon.communicate(timeout=LIMIT_S)
     until(lambda: fillers(slurm, "RUNNING", "PENDING"), lambda count: count == 0, pause_s=0.2)
 
 
@@ -108,7 +109,8 @@ def filler(slurm: Slurm, said: list[str], *, dry_run: bool = False) -> tuple[Slu
     return SlurmFiller(SPEC, commands, clock, said.append, journal, dry_run=dry_run), SlurmEngine(clock, commands)
 
 
-@pytest.mark.in_full
+@pytest.mark.more
+@pytest.mark.engine
 def test_a_dry_run_submits_nothing_and_only_cards_that_nobody_holds_are_filled(slurm: Slurm) -> None:
     slurm.running("--gres=gpu:3", user="news")
     said: list[str] = []
@@ -127,7 +129,8 @@ def test_a_dry_run_submits_nothing_and_only_cards_that_nobody_holds_are_filled(s
     assert slurm.state(mine) == "RUNNING", "it is in no partition of the filler"
 
 
-@pytest.mark.in_full
+@pytest.mark.more
+@pytest.mark.engine
 def test_a_controller_that_is_gone_makes_no_submits(slurm: Slurm) -> None:
     said: list[str] = []
     real, engine = filler(slurm, said)
@@ -179,6 +182,8 @@ def test_a_dry_run_is_in_the_journal_once_and_called_one(tmp_path: pathlib.Path)
     assert in_journal(tmp_path, "exit 1", dry_run=True) == [("action", "dry run: submit 2 jobs", WHY)]
 
 
+@pytest.mark.engine
+@pytest.mark.more
 def test_a_name_that_reads_like_a_field_of_slurm_keeps_no_filler_from_the_cards_of_the_cluster(slurm: Slurm) -> None:
     """One job of any user with such a name ended the filling of the whole cluster."""
     slurm.running("--gres=gpu:3", "--job-name=x UserId=games(5) ", user="news")

@@ -10,7 +10,7 @@ from tests.real_prometheus import Exporter, Prometheus, dcgm_gpu
 from tests.real_slurm import Slurm
 from tests.waiting import until
 
-pytestmark = pytest.mark.in_full
+pytestmark = [pytest.mark.engine, pytest.mark.more, pytest.mark.timeout(180)]
 
 CONFIG = """
 [page]

@@ -16,6 +16,7 @@ from fallow.core.value import replace
 from fallow.engine.cluster.usage import FILE_NAME, UsageFile, read_usage
 from fallow.policies.arbiter import ProtectRules
 from tests.engine.cluster.planned import PlannedCluster, job, reading, rule
+from tests.places import LIMIT_S
 
 HOUR_S, DAY_S = 3600.0, 86_400.0
 
@@ -153,5 +154,5 @@ def test_a_damaged_file_is_set_aside_and_threads_read_while_another_writes(
         reader.start()
     cluster.look(5)
     for reader in readers:
-        reader.join()
+        reader.join(LIMIT_S)
     assert len(seen) == 12

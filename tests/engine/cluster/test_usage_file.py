@@ -10,6 +10,8 @@ from fallow.engine.cluster.usage import FILE_NAME, UsageFile, read_usage
 from fallow.engine.history.sqlite_file import clock_time
 from tests.engine.cluster.planned import PlannedCluster, job, reading, rule
 
+pytestmark = pytest.mark.more
+
 WHAT = "the file of what the cluster did"
 
 

@@ -4,6 +4,8 @@ import os
 import pathlib
 import threading
 
+import pytest
+
 from fallow.core.unknown import Unknown
 from fallow.core.value import replace
 from fallow.engine.conditions.beside import Beside, Lanes
@@ -27,6 +29,7 @@ def test_a_file_that_was_written_lately_is_touched_and_an_old_one_is_not(tmp_pat
     assert told_by(untouched, job) is None
 
 
+@pytest.mark.more
 def test_a_file_that_changes_between_two_looks_is_touched(tmp_path: pathlib.Path) -> None:
     file, job = tmp_path / "beat", job_of(os.getpid())
     file.touch()

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import textwrap
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 
 import pytest
 
@@ -14,6 +15,7 @@ from fallow.core.unknown import Unknown
 from fallow.core.value import replace
 from fallow.readers.proc import Proc
 from tests.engine.conditions.stage import conditions, job_of, told_by
+from tests.places import LIMIT_S
 from tests.waiting import until
 
 Start = Callable[[str], "subprocess.Popen[str]"]
@@ -39,14 +41,16 @@ def start() -> Iterator[Start]:
     yield make
     for process in started:
         for pid in [row.pid for row in Proc().everybody() if row.session == process.pid]:
-            os.kill(pid, 9)
-        process.communicate()
+            with suppress(ProcessLookupError):
+                os.kill(pid, 9)
+        process.communicate(timeout=LIMIT_S)
 
 
 def is_reason(found: object) -> bool:
     return isinstance(found, Reason)
 
 
+@pytest.mark.more
 def test_a_process_that_spins_uses_the_cpu_and_one_that_waits_does_not(tmp_path: pathlib.Path, start: Start) -> None:
     made = conditions(tmp_path)
     busy, quiet = (made.begin(["cpu:10"])[0] for _ in range(2))
@@ -59,6 +63,7 @@ def test_a_process_that_spins_uses_the_cpu_and_one_that_waits_does_not(tmp_path:
     assert told_by(quiet, job_of(waits.pid)) is None
 
 
+@pytest.mark.more
 def test_work_of_a_child_counts_and_so_does_work_of_children_that_end_between_two_looks(
     tmp_path: pathlib.Path, start: Start
 ) -> None:
@@ -70,6 +75,7 @@ def test_work_of_a_child_counts_and_so_does_work_of_children_that_end_between_tw
     assert told_by(short, job_of(again.pid), is_reason).kind == "job_cpu"
 
 
+@pytest.mark.more
 def test_the_other_end_of_a_pipeline_counts_and_a_neighbour_does_not(tmp_path: pathlib.Path, start: Start) -> None:
     """A pipeline is one process group; what reads it holds the GPU and waits."""
     pipeline = start(
@@ -89,6 +95,7 @@ def test_the_other_end_of_a_pipeline_counts_and_a_neighbour_does_not(tmp_path: p
     assert told_by(alone, job_of(start(WAITS).pid)) is None
 
 
+@pytest.mark.more
 def test_a_process_that_writes_is_seen_and_one_that_waits_is_not(tmp_path: pathlib.Path, start: Start) -> None:
     made = conditions(tmp_path)
     writing, quiet = (made.begin(["io:100KB"])[0] for _ in range(2))
@@ -110,7 +117,7 @@ def test_a_job_that_has_ended_cannot_be_told(tmp_path: pathlib.Path, start: Star
     job = start(WAITS)
     known = job_of(job.pid)
     job.kill()
-    job.wait()
+    job.wait(LIMIT_S)
     (condition,) = conditions(tmp_path).begin([text])
     assert isinstance(condition(known), Unknown)
     until(lambda: "ended" in str(condition(known)))

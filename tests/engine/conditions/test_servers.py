@@ -101,6 +101,7 @@ def without_end(connection: socket.socket) -> None:
         (lambda connection: connection.close(), Unknown),
     ],
 )
+@pytest.mark.more
 def test_200_is_busy_another_status_is_not_and_what_cannot_be_told_is_unknown(
     tmp_path: pathlib.Path, serve: Serve, answer: Answer, found: type
 ) -> None:
@@ -123,6 +124,7 @@ def test_nobody_there_is_unknown(tmp_path: pathlib.Path) -> None:
         assert isinstance(told_by(condition, job_of(os.getpid())), Unknown)
 
 
+@pytest.mark.more
 def test_a_metric_is_above_a_number_or_moves(tmp_path: pathlib.Path, serve: Serve) -> None:
     lines = ['requests_total{code="200"} 5\nrequests_total{code="500"} 1\nrunning 0\n']
 
@@ -153,6 +155,7 @@ def test_an_answer_of_more_than_256_kib_is_not_read(tmp_path: pathlib.Path, serv
     assert isinstance(told_by(condition, job_of(os.getpid())), Unknown)
 
 
+@pytest.mark.more
 def test_a_vllm_server_works_while_it_has_requests_or_answers_some(tmp_path: pathlib.Path, serve: Serve) -> None:
     numbers = [0, 5]
 

@@ -3,6 +3,8 @@
 import pathlib
 import subprocess
 
+import pytest
+
 from fallow.core.activity import Activity
 from fallow.core.idle_answer import idle_answers
 from fallow.engine.conditions.gpus import GpuConditions, IdleQuestion
@@ -27,6 +29,7 @@ class Clock:
         raise AssertionError(seconds)
 
 
+@pytest.mark.more
 def test_an_answer_stands_for_a_second_for_all_who_ask_and_then_it_is_asked_anew(tmp_path: pathlib.Path) -> None:
     clock = Clock()
     conditions = GpuConditions(World(Fallow(tmp_path).environ, simulate="4xH100", clock=clock), print)

@@ -129,6 +129,7 @@ class TestAsRoot:
         assert "belongs to another user" in caught.value.mistakes[0].sentence
 
     @pytest.mark.parametrize("verb", [("check",), ("up", "--for", "1s", "--config")], ids=["check", "up"])
+    @pytest.mark.more
     def test_where_the_working_folder_is_gone_nothing_is_believed_that_was_not_before(
         self, simulated: Fallow, open_folder: pathlib.Path, verb: tuple[str, ...]
     ) -> None:
@@ -232,6 +233,7 @@ def places(check: subprocess.CompletedProcess[str]) -> str:
 
 
 @pytest.mark.several_users
+@pytest.mark.more
 def test_a_config_of_a_user_is_looked_for_in_its_places_in_order(open_folder: pathlib.Path) -> None:
     """F19: and the machine's, which may start things as root, is not among them."""
 

@@ -15,6 +15,7 @@ from tests.conftest import Fallow
 from tests.length import HOURS
 from tests.places import ME, REPOSITORY
 from tests.standin import Process, World
+from tests.waiting import end
 
 GIB = 2**30
 FILLERS = """
@@ -84,8 +85,7 @@ class Resident:
         return any(words in sentence for sentence in self.told)
 
     def leave(self) -> None:
-        self._process.kill()
-        self._process.communicate()
+        end(self._process)
 
     def _hear(self) -> Any:
         assert self._process.stdout is not None
@@ -239,6 +239,7 @@ def test_a_guard_in_a_dry_run_sends_no_notice(
     assert not daemon.said("notices: ")
 
 
+@pytest.mark.more
 def test_a_driver_that_goes_away_makes_all_unknown_and_is_found_again(
     world: World, up: Callable[..., Resident]
 ) -> None:
@@ -283,6 +284,7 @@ def test_a_card_that_comes_later_is_filled_too(make_world: Callable[..., World],
     daemon.until(is_settled)
 
 
+@pytest.mark.more
 def test_24_hours_of_comings_and_goings_leak_no_memory_no_descriptor_and_no_process(
     world: World, up: Callable[..., Resident], config: pathlib.Path
 ) -> None:

@@ -77,6 +77,7 @@ def test_a_missing_package_is_installed_in_the_version_that_is_needed(
     )
 
 
+@pytest.mark.more
 def test_without_cuda_bindings_burn_works_on_simulated_gpus_and_on_no_others(
     make_world: Callable[..., World], fallow: Fallow, tmp_path: pathlib.Path
 ) -> None:
@@ -125,6 +126,7 @@ def test_process_lists_that_the_driver_keeps_to_itself_are_broken(world: World, 
     assert "never picked" in checks["process lists"]["means"]
 
 
+@pytest.mark.more
 def test_a_driver_that_hangs_is_told_in_bounded_time(world: World, fallow: Fallow) -> None:
     world.fault("nvmlInit", never=True)
     checks = examined(fallow, 1, FALLOW_DRIVER_TIMEOUT="100ms")
@@ -207,6 +209,7 @@ def test_a_damaged_file_is_broken_and_a_whole_one_is_ok(simulated: Fallow, name:
         ("history", "ALTER TABLE interval ADD COLUMN more", "the table interval has other columns"),
     ],
 )
+@pytest.mark.more
 def test_a_file_whose_tables_cannot_be_used_is_said_to_be_set_aside_and_is(
     simulated: Fallow, name: str, change: str, wrong: str
 ) -> None:
@@ -260,7 +263,7 @@ def test_a_daemon_that_lives_is_ok_and_one_that_died_is_broken(
     assert ", without a config, up for" in lives["means"]
     assert "uses 4xH100" in examined(simulated, 0, FALLOW_SIMULATE="2xT4")["daemon"]["means"]
     daemon.kill()
-    daemon.wait()
+    daemon.wait(LIMIT_S)
     checks = examined(simulated, 1)
     assert states(checks, "broken") == {"daemon"}
     assert "nobody listens" in checks["daemon"]["means"]
@@ -278,7 +281,7 @@ def test_a_check_that_fails_or_hangs_is_a_finding_and_stops_no_other(never: thre
         raise FallowError("no such luck")
 
     def hangs(_: OurWorld) -> list[CheckFinding]:
-        never.wait()
+        never.wait(LIMIT_S)
         return []
 
     def works(_: OurWorld) -> list[CheckFinding]:

@@ -5,8 +5,12 @@ import os
 import pathlib
 import subprocess
 
-from tests.conftest import Fallow, refuse_to_skip
+import pytest
+
+from tests.conftest import Fallow
 from tests.places import LIMIT_S
+
+pytestmark = pytest.mark.more
 
 _SCRIPT = """
 mount -t tmpfs -o size=64k none "$1" && mkdir -m 1777 "$1/claims" && mkdir -m 700 -p "$1/state/simulated" || exit 99
@@ -21,7 +25,7 @@ def test_a_full_disk_is_broken_and_a_protection_on_it_no_missing_right(
     simulated: Fallow, tmp_path: pathlib.Path
 ) -> None:
     if os.geteuid() != 0:
-        refuse_to_skip("a small file system of its own needs root")
+        pytest.skip("a small file system of its own needs root")
     small = tmp_path / "small"
     small.mkdir()
     places = {"FALLOW_CLAIM_DIR": str(small / "claims"), "FALLOW_STATE_DIR": str(small / "state")}
@@ -29,7 +33,7 @@ def test_a_full_disk_is_broken_and_a_protection_on_it_no_missing_right(
     environ = {**simulated.environ, **places}
     done = subprocess.run(line, env=environ, capture_output=True, text=True, check=False, timeout=LIMIT_S)
     if done.returncode == 99 or "unshare failed" in done.stderr:
-        refuse_to_skip(f"no file system can be mounted here: {done.stderr.strip()}")
+        pytest.skip(f"no file system can be mounted here: {done.stderr.strip()}")
     code, _, told = done.stdout.partition("\n")
     assert code == "125", done.stderr
     assert f"cannot place a protection in {small}/claims: No space left on device" in done.stderr

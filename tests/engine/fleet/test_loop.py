@@ -5,6 +5,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
 
+import pytest
+
 from fallow.engine.fleet.ask import Host
 from fallow.engine.fleet.loop import FleetLoop
 from fallow.engine.history.journal import Journal
@@ -14,6 +16,8 @@ from fallow.engine.machine.world import World
 from fallow.readers.remote_http import RemoteHttp, server_at
 from tests.engine.remote.test_answers import example
 from tests.waiting import until
+
+pytestmark = pytest.mark.more
 
 
 class Refuses(BaseHTTPRequestHandler):

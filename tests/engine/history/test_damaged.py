@@ -19,6 +19,8 @@ from tests.engine.history.life import START_S, gpu_status, holder, past, status
 from tests.places import LIMIT_S
 from tests.reasons import said
 
+pytestmark = pytest.mark.more
+
 START_MS = round(START_S * 1000)
 
 

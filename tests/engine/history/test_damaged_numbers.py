@@ -14,6 +14,8 @@ from fallow.engine.history.writer import HistoryWriter
 from tests.engine.history.life import START_S, gpu_status, holder, past, status
 from tests.places import LIMIT_S
 
+pytestmark = pytest.mark.more
+
 START_MS = round(START_S * 1000)
 DAY_S = 86_400
 NO_NUMBERS = ["'x'", "9223372036854775807", "-9223372036854775808"]

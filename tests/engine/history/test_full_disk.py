@@ -5,12 +5,15 @@ import pathlib
 import subprocess
 import sys
 
+import pytest
+
 from fallow.core.activity import Activity
-from tests.conftest import refuse_to_skip
 from tests.engine.history.crowded import FULL, ROOM, ROOM_AGAIN
 from tests.engine.history.test_killed import seconds_of
 from tests.engine.history.writer import activity_at
 from tests.places import LIMIT_S, REPOSITORY
+
+pytestmark = pytest.mark.more
 
 
 def check(told: str, found: dict[int, Activity]) -> None:
@@ -34,13 +37,13 @@ def test_files_that_may_not_grow_stop_history_only(tmp_path: pathlib.Path) -> No
 
 def test_a_file_system_that_is_full_stops_history_only(tmp_path: pathlib.Path) -> None:
     if os.geteuid() != 0:
-        refuse_to_skip("a small file system of its own needs root")
+        pytest.skip("a small file system of its own needs root")
     (tmp_path / "small").mkdir()
     (tmp_path / "copy").mkdir()
     script = 'mount -t tmpfs -o size=1m none "$2" && exec "$1" -m tests.engine.history.crowded mount "$2"'
     words = ["unshare", "--mount", "sh", "-c", script, "sh", sys.executable, str(tmp_path / "small")]
     done = subprocess.run(words, cwd=REPOSITORY, capture_output=True, text=True, check=False, timeout=LIMIT_S)
     if "unshare failed" in done.stderr or "mount:" in done.stderr:
-        refuse_to_skip(f"no file system can be mounted here: {done.stderr.strip()}")
+        pytest.skip(f"no file system can be mounted here: {done.stderr.strip()}")
     assert (done.returncode, done.stderr) == (0, "")
     check(done.stdout, seconds_of(tmp_path / "copy", 3))

@@ -251,6 +251,7 @@ def test_tables_of_a_newer_fallow_are_left_alone(tmp_path: pathlib.Path) -> None
     assert (tmp_path / "history.db").read_bytes() == before
 
 
+@pytest.mark.more
 def test_the_hours_of_a_day_are_those_that_a_plain_count_finds(tmp_path: pathlib.Path) -> None:
     counted: dict[tuple[str, Activity], int] = {}
 

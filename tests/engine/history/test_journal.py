@@ -48,7 +48,7 @@ def test_what_was_written_is_there_after_a_kill_at_any_moment(tmp_path: pathlib.
                 process.kill()
                 break
         rest = process.stdout.read().split()
-        process.communicate()
+        process.communicate(timeout=LIMIT_S)
         last = int(rest[-1]) if rest else last
         written += last
         told: list[str] = []

@@ -5,6 +5,8 @@ import pathlib
 import sqlite3
 from contextlib import closing
 
+import pytest
+
 from fallow.core.activity import Activity
 from fallow.engine.history import journal_file
 from fallow.engine.history.journal import Journal
@@ -13,6 +15,8 @@ from fallow.engine.history.writer import HistoryWriter
 from tests.engine.history.life import START_S, gpu_status, holder, past, status
 from tests.places import LIMIT_S
 from tests.reasons import said
+
+pytestmark = pytest.mark.more
 
 MANY = 64
 KINDS = (Activity.BUSY, Activity.IDLE)

@@ -4,6 +4,8 @@ import pathlib
 import sqlite3
 from contextlib import closing
 
+import pytest
+
 from fallow.core.activity import Activity
 from fallow.engine.history import journal_file
 from fallow.engine.history.journal import Journal
@@ -12,6 +14,8 @@ from fallow.engine.history.writer import HistoryWriter
 from tests.engine.history.life import START_S, gpu_status, holder, status
 from tests.places import LIMIT_S
 from tests.reasons import said
+
+pytestmark = pytest.mark.more
 
 
 def test_rows_of_the_journal_that_an_older_copy_lacks_are_said_to_be_gone(tmp_path: pathlib.Path) -> None:

@@ -70,6 +70,7 @@ def half_a_day(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     return folder
 
 
+@pytest.mark.more
 def test_hours_are_the_same_before_and_after(half_a_day: pathlib.Path) -> None:
     before, many = bills(half_a_day), rows(half_a_day, "interval")
     grow_old(half_a_day, 3.0)
@@ -86,6 +87,7 @@ def test_hours_are_the_same_before_and_after(half_a_day: pathlib.Path) -> None:
     assert after[By.GPU].total == before[By.GPU].total
 
 
+@pytest.mark.more
 def test_growing_old_twice_changes_nothing_more(half_a_day: pathlib.Path) -> None:
     grow_old(half_a_day, 3.0)
     before, many = bills(half_a_day), rows(half_a_day, "interval")
@@ -249,6 +251,7 @@ def test_after_a_clock_that_was_a_year_ahead_for_days_history_gets_coarser_again
     assert 1100 < rows(tmp_path, "interval") < 1400, "of this and of the wrong time only the last day is exact"
 
 
+@pytest.mark.more
 def test_90_days_of_8_cards_stay_far_below_100_megabytes(tmp_path: pathlib.Path) -> None:
     """A day here, and 89 more that take twice what its second half did; `make bench` writes all 90."""
     statuses = life(1.0, seed=3)

@@ -17,6 +17,8 @@ from tests.engine.history.life import START_S, gpu_status, holder, past, status
 from tests.places import LIMIT_S
 from tests.reasons import said
 
+pytestmark = pytest.mark.more
+
 AS_COPY = "CREATE TABLE copied AS SELECT * FROM {0}; DROP TABLE {0}; ALTER TABLE copied RENAME TO {0}"
 AS_VIEW = "ALTER TABLE {0} RENAME TO renamed; CREATE VIEW {0} AS SELECT * FROM renamed"
 LATER_MS = round(START_S * 1000) + 30_500

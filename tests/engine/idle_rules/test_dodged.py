@@ -15,9 +15,9 @@ from tests.conftest import Fallow
 from tests.engine.idle_rules.enforcer_resident import Resident
 from tests.engine.idle_rules.test_enforcer import RULE, on
 from tests.places import LIMIT_S
-from tests.waiting import until
+from tests.waiting import end, end_group, until
 
-pytestmark = pytest.mark.several_users
+pytestmark = [pytest.mark.several_users, pytest.mark.more]
 ADA = 61001
 Start = Callable[..., "subprocess.Popen[str]"]
 SUDO = """
@@ -75,9 +75,7 @@ def start() -> Iterator[Start]:
 
     yield make
     for process in started:
-        if process.poll() is None:
-            os.killpg(process.pid, signal.SIGKILL)  # each began a session of its own: its children go with it
-        process.communicate()
+        end_group(process)  # each began a session of its own: its children go with it
 
 
 @pytest.fixture
@@ -273,5 +271,4 @@ def test_a_monitor_is_believed_by_its_program_and_not_by_its_name(start: Start, 
     try:
         assert "nvitop" in Proc().trusted_names(ours.pid), "our own processes are believed"
     finally:
-        ours.kill()
-        ours.communicate()
+        end(ours)

@@ -47,7 +47,7 @@ def start(simulated: Fallow) -> Iterator[Start]:
     yield make
     for process in started:
         process.kill()
-        process.wait()
+        process.wait(LIMIT_S)
 
 
 @pytest.fixture
@@ -65,7 +65,7 @@ def test_a_real_process_that_rests_is_stopped_in_its_time(
     rests = start(RESTS, gpu=0)
     began = time.monotonic()
     patrol("begin", environ=Fallow(tmp_path).environ, rules=[RULE], gpu_reader="simulated")
-    told = patrol("watch", until="stopped: idle", limit_s=60.0)
+    told = patrol("watch", until="stopped: idle", limit_s=LIMIT_S)
     assert rests.wait(LIMIT_S) == -signal.SIGTERM
     assert time.monotonic() - began >= 3.0
     steps = (") will be stopped in ", ": stopping ", ") was stopped: ")
@@ -81,30 +81,33 @@ def test_a_real_process_that_works_is_left_alone(patrol: Resident, start: Start,
 
 
 @pytest.mark.several_users
+@pytest.mark.more
 def test_of_several_users_only_the_one_who_idles_is_stopped(
     patrol: Resident, start: Start, tmp_path: pathlib.Path
 ) -> None:
     theirs, ours = start(RESTS, gpu=0, uid=ADA), start(WORKS, gpu=1)
     patrol("begin", environ=Fallow(tmp_path).environ, rules=[RULE], gpu_reader="simulated")
-    told = patrol("watch", until="stopped: idle", limit_s=60.0)
+    told = patrol("watch", until="stopped: idle", limit_s=LIMIT_S)
     assert theirs.wait(LIMIT_S) == -signal.SIGTERM
     assert ours.poll() is None
     assert all(f"{ADA}'s job {theirs.pid}" in line for line in told)
 
 
 @pytest.mark.several_users
+@pytest.mark.more
 def test_a_protected_user_is_left_alone_beside_another(
     patrol: Resident, start: Start, tmp_path: pathlib.Path
 ) -> None:
     theirs, ours = start(RESTS, gpu=0, uid=ADA), start(RESTS, gpu=1)
     protect = {"users": [pwd.getpwuid(os.geteuid()).pw_name]}
     patrol("begin", environ=Fallow(tmp_path).environ, rules=[RULE], protect=protect, gpu_reader="simulated")
-    patrol("watch", until="stopped: idle", limit_s=60.0)
+    patrol("watch", until="stopped: idle", limit_s=LIMIT_S)
     assert theirs.wait(LIMIT_S) == -signal.SIGTERM
     assert ours.poll() is None
 
 
 @pytest.mark.several_users
+@pytest.mark.more
 def test_users_in_a_protected_group_and_those_whose_groups_nobody_knows_are_left_alone_beside_another(
     patrol: Resident, start: Start, tmp_path: pathlib.Path
 ) -> None:
@@ -116,7 +119,7 @@ def test_users_in_a_protected_group_and_those_whose_groups_nobody_knows_are_left
     )
     protect = {"groups": [grp.getgrgid(0).gr_name]}
     patrol("begin", environ=Fallow(tmp_path).environ, rules=[RULE], protect=protect, gpu_reader="simulated")
-    told = patrol("watch", until="stopped: idle", limit_s=60.0)
+    told = patrol("watch", until="stopped: idle", limit_s=LIMIT_S)
     assert theirs.wait(LIMIT_S) == -signal.SIGTERM
     assert ours.poll() is None
     assert unknown.poll() is None
@@ -124,6 +127,7 @@ def test_users_in_a_protected_group_and_those_whose_groups_nobody_knows_are_left
     assert f"those of {ADA} are unknown" in said
 
 
+@pytest.mark.more
 def test_a_rule_for_one_gpu_leaves_the_launch_beside_it_in_the_same_terminal_alone(
     patrol: Resident, simulated: Fallow, tmp_path: pathlib.Path
 ) -> None:
@@ -132,7 +136,7 @@ def test_a_rule_for_one_gpu_leaves_the_launch_beside_it_in_the_same_terminal_alo
         try:
             eventually(lambda: len(sleeping(shell.pid)) == 2, "both launches")
             patrol("begin", environ=Fallow(tmp_path).environ, rules=[RULE | {"gpus": "0"}], gpu_reader="simulated")
-            told = patrol("watch", until="stopped: idle", limit_s=60.0)
+            told = patrol("watch", until="stopped: idle", limit_s=LIMIT_S)
             assert " more" not in told[-1]
             (left,) = sleeping(shell.pid)
             assert "FALLOW_CLAIM=GPU-fa110000-0000-4000-8000-000000000002" in pathlib.Path(
@@ -142,6 +146,7 @@ def test_a_rule_for_one_gpu_leaves_the_launch_beside_it_in_the_same_terminal_alo
             os.killpg(shell.pid, signal.SIGKILL)
 
 
+@pytest.mark.more
 def test_a_rule_judges_no_job_that_holds_a_gpu_which_it_does_not_name(
     patrol: Resident, start: Start, simulated: Fallow, tmp_path: pathlib.Path
 ) -> None:
@@ -150,12 +155,12 @@ def test_a_rule_judges_no_job_that_holds_a_gpu_which_it_does_not_name(
     alone = start(RESTS, gpu=0)
     try:
         patrol("begin", environ=Fallow(tmp_path).environ, rules=[RULE | {"gpus": "0"}], gpu_reader="simulated")
-        patrol("watch", until="stopped: idle", limit_s=60.0)
+        patrol("watch", until="stopped: idle", limit_s=LIMIT_S)
         assert alone.wait(LIMIT_S) == -signal.SIGTERM
         assert both.poll() is None
     finally:
         both.kill()
-        both.wait()
+        both.wait(LIMIT_S)
 
 
 def sleeping(parent: int) -> list[int]:

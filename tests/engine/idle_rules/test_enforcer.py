@@ -64,7 +64,7 @@ def start(tmp_path: pathlib.Path) -> Iterator[Start]:
     yield make
     sweep(mark)
     for process in started:
-        process.communicate()
+        process.communicate(timeout=LIMIT_S)
 
 
 @pytest.fixture
@@ -486,6 +486,7 @@ def test_fallow_itself_and_what_it_lives_by_is_never_looked_at(patrol: Callable[
     assert resident("jobs", gpus=(on(0, os.getpid(), other.pid, below, display.pid, 1, 2**22 + 1),)) == []
 
 
+@pytest.mark.more
 def test_a_rule_looks_only_at_its_cards_users_and_commands(patrol: Callable[..., Resident], start: Start) -> None:
     job = start()
     for narrow in ({"gpus": "1"}, {"users": ["somebody"]}, {"commands": ["jupyter*"]}):

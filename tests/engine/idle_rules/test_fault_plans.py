@@ -58,7 +58,7 @@ class House:
         self.heal()
         self.patrol.leave()
         self.job.kill()
-        self.job.wait()
+        self.job.wait(LIMIT_S)
         self.world.close()
 
 

@@ -18,10 +18,10 @@ from fallow.core.unknown import Unknown
 from fallow.engine.idle_rules.line import Line
 from fallow.engine.machine.world import World
 from tests.core.gpus import held
-from tests.places import REPOSITORY
-from tests.waiting import until
+from tests.places import LIMIT_S, REPOSITORY
+from tests.waiting import end, until
 
-pytestmark = pytest.mark.several_users
+pytestmark = [pytest.mark.several_users, pytest.mark.more]
 ADA, EVE = 61001, 61003
 UUID = "GPU-fa110000-0000-4000-8000-000000000000"
 NOBODY = 2**22 - 1
@@ -72,8 +72,7 @@ def forge(world: World) -> Iterator[Forge]:
 
     yield make
     for process in started:
-        process.kill()
-        process.communicate()
+        end(process)
 
 
 def now_ns() -> int:
@@ -111,8 +110,7 @@ def test_a_place_with_a_true_label_of_hers_counts_as_hers_until_the_lock_ends(wo
     assert isinstance(found, Reason)
     assert (found.facts["user"], found.facts["pid"]) == (str(EVE), eve.pid)
     assert str(found).isprintable()
-    second.kill()
-    second.communicate()
+    end(second)
     assert seen(world) is None
 
 
@@ -140,7 +138,7 @@ def test_a_label_that_names_a_process_that_has_ended_counts_for_nobody(world: Wo
     gone.kill()
     until(lambda: (stat := world.proc.stat(gone.pid)) is not None and stat.state, lambda state: state == "Z")
     assert seen(world) is None, "it has ended, though nobody has waited for it"
-    gone.communicate()
+    gone.communicate(timeout=LIMIT_S)
     assert seen(world) is None
 
 

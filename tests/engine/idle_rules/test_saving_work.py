@@ -205,6 +205,7 @@ def test_a_command_saves_the_work_as_the_user_of_the_job_before_the_job_is_asked
     ],
     ids=["hangs", "fails", "removed", "speaks to the terminal", "others can change it"],
 )
+@pytest.mark.more
 def test_a_command_that_does_not_save_anything_is_told_and_the_job_is_asked_all_the_same(
     patrol: Patrol, box: pathlib.Path, job: "subprocess.Popen[bytes]", line: str, says: str
 ) -> None:

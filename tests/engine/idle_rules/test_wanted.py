@@ -14,9 +14,10 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from tests.conftest import LIMIT_S, Fallow
+from tests.conftest import Fallow
 from tests.interfaces.cli.filled import Fill
-from tests.waiting import until
+from tests.places import LIMIT_S
+from tests.waiting import end_group, until
 
 TIMES = 'act = true\nwarmup = "0s"\ngrace = "5s"\nidle_below = 20\n'
 WANTED = f'[[idle]]\nname = "wanted"\nwhen = "wanted"\nidle_for = "4s"\nwarn_before = "3s"\n{TIMES}'
@@ -40,7 +41,7 @@ def job(simulated: Fallow) -> Iterator[Start]:
     yield start
     for process in started:
         process.kill()
-        process.wait()
+        process.wait(LIMIT_S)
 
 
 @pytest.fixture
@@ -69,6 +70,7 @@ def held_back(fallow: Fallow, gpu: int) -> str | None:
     return next((rule["held_back"] for rule in rules), None)
 
 
+@pytest.mark.more
 def test_an_idle_job_is_left_alone_until_a_launch_waits_which_the_warning_names_and_which_gets_its_gpu(
     simulated: Fallow, job: Start, up: Callable[[str], Fill]
 ) -> None:
@@ -88,6 +90,7 @@ def test_an_idle_job_is_left_alone_until_a_launch_waits_which_the_warning_names_
     assert launch.process.stdout.readline() == f"on {FIRST}\n"
 
 
+@pytest.mark.more
 def test_the_warning_is_cancelled_when_the_launch_is_interrupted_and_the_idle_time_goes_on(
     simulated: Fallow, job: Start, up: Callable[[str], Fill]
 ) -> None:
@@ -111,6 +114,7 @@ def test_the_warning_is_cancelled_when_the_launch_is_interrupted_and_the_idle_ti
     assert idle.poll() is None
 
 
+@pytest.mark.more
 def test_launches_that_could_not_use_the_gpu_change_nothing(
     simulated: Fallow, job: Start, up: Callable[[str], Fill]
 ) -> None:
@@ -125,6 +129,7 @@ def test_launches_that_could_not_use_the_gpu_change_nothing(
     assert [launch.process.poll() for launch in launches] == [None, None]
 
 
+@pytest.mark.more
 def test_a_launch_that_the_job_itself_started_does_not_end_it(
     simulated: Fallow, job: Start, up: Callable[[str], Fill]
 ) -> None:
@@ -144,10 +149,10 @@ def test_a_launch_that_the_job_itself_started_does_not_end_it(
         assert daemon.told("rule wanted: ") == []
         assert nested.poll() is None
     finally:
-        os.killpg(nested.pid, signal.SIGKILL)
-        nested.communicate()
+        end_group(nested)
 
 
+@pytest.mark.more
 def test_a_rule_that_only_reports_reports_while_somebody_waits(
     simulated: Fallow, job: Start, up: Callable[[str], Fill]
 ) -> None:
@@ -159,6 +164,7 @@ def test_a_rule_that_only_reports_reports_while_somebody_waits(
     assert idle.poll() is None
 
 
+@pytest.mark.more
 def test_python_that_waits_for_a_claim_counts(simulated: Fallow, job: Start, up: Callable[[str], Fill]) -> None:
     idle = job(0)
     daemon = up(f'{WANTED}gpus = "0"\n')
@@ -181,15 +187,16 @@ def test_a_pick_that_waits_counts_and_keeps_no_launch_from_the_gpu(
     launch = waits(simulated, "--gpus", "0")
     assert "first in line" in launch.said[-1], "the pick is not ahead of it"
     idle.kill()
-    idle.wait()
+    idle.wait(LIMIT_S)
     assert launch.process.stdout is not None
     assert launch.process.stdout.readline() == f"on {FIRST}\n", "though the pick came first"
     assert pick.process.poll() is None
-    launch.process.communicate("\n")
+    launch.process.communicate("\n", timeout=LIMIT_S)
     out, _ = pick.process.communicate(timeout=LIMIT_S)
     assert out == "0\n"
 
 
+@pytest.mark.more
 def test_a_queue_that_cannot_be_read_begins_nothing(simulated: Fallow, job: Start, up: Callable[[str], Fill]) -> None:
     """A folder is in the place of the file of one GPU: nobody can wait for it there either."""
     idle, control = job(0), job(1)

@@ -90,6 +90,7 @@ FAILING: dict[str, tuple[HostAction, str]] = {
 
 
 @pytest.mark.parametrize("failing", FAILING)
+@pytest.mark.more
 def test_what_follows_a_deed_that_fails_still_happens_and_each_failure_is_told_and_kept_once(
     guarded: Guarded, failing: str
 ) -> None:

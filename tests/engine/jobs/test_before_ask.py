@@ -10,6 +10,7 @@ from fallow.engine.jobs.before_ask import Beside, Step, Steps, Wait
 from fallow.engine.machine.clock import SystemClock
 from tests.engine.driven import DrivenClock
 from tests.length import examples
+from tests.places import LIMIT_S
 from tests.waiting import until
 
 PLANS = st.lists(st.tuples(st.integers(0, 4), st.booleans()), max_size=4)
@@ -57,7 +58,7 @@ def test_work_that_never_ends_is_over_after_its_time() -> None:
     clock, stuck = DrivenClock(), threading.Event()
 
     def work() -> Outcome:
-        stuck.wait()
+        stuck.wait(LIMIT_S)
         return Outcome(True, "late")
 
     wait = Beside("save", work, clock.monotonic_s, 60.0)

@@ -151,6 +151,7 @@ def test_work_after_a_warning_takes_it_back(quiet: tuple[World, Resident]) -> No
     assert any("the job goes on" in line for line in answer["told"])
 
 
+@pytest.mark.more
 def test_a_hang_at_full_utilization_is_stopped_and_told_by_its_signals(quiet: tuple[World, Resident]) -> None:
     world, resident = quiet
 
@@ -167,6 +168,7 @@ def test_a_hang_at_full_utilization_is_stopped_and_told_by_its_signals(quiet: tu
     assert any("stuck" in line for line in answer["told"])
 
 
+@pytest.mark.more
 def test_copies_at_full_utilization_are_no_hang(quiet: tuple[World, Resident]) -> None:
     world, resident = quiet
 

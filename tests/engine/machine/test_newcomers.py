@@ -9,6 +9,8 @@ from fallow.engine.machine.newcomers import Budget, Newcomers
 from fallow.readers.proc import Proc
 from tests.readers.test_proc import add
 
+pytestmark = pytest.mark.more
+
 NODE, GPU = "/dev/nvidia0", "GPU-0"
 
 

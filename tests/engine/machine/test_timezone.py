@@ -9,6 +9,8 @@ import pytest
 
 from tests.conftest import Fallow
 
+pytestmark = pytest.mark.more
+
 SHOWN = """
 from datetime import UTC, datetime
 from fallow.engine.machine.timezone import LocalZone

@@ -54,7 +54,7 @@ def web() -> Iterator[tuple[str, Got]]:
         thread.start()
         yield f"json://bot:{SECRET}@127.0.0.1:{server.server_address[1]}/{{user}}", server.got  # type: ignore[attr-defined]
         server.shutdown()
-        thread.join()
+        thread.join(LIMIT_S)
 
 
 @pytest.fixture
@@ -159,6 +159,7 @@ def test_root_and_system_users_are_told_only_if_the_config_says_so(
     assert got.get(timeout=LIMIT_S)[0] == "/daemon"
 
 
+@pytest.mark.more
 def test_one_person_gets_a_limited_number_and_keeps_nobody_else_waiting(
     make: Callable[..., People], web: tuple[str, Got]
 ) -> None:
@@ -225,6 +226,7 @@ def test_a_dry_run_only_says_what_it_would_send(
 
 
 @pytest.mark.several_users
+@pytest.mark.more
 def test_the_outcome_of_the_warning_says_how_they_were_told_without_secrets(
     simulated: Fallow, web: tuple[str, Got], tmp_path: pathlib.Path
 ) -> None:
@@ -243,9 +245,9 @@ def test_the_outcome_of_the_warning_says_how_they_were_told_without_secrets(
         why = until(lambda: simulated("why", str(job.pid)), lambda done: "stopped" in done.stdout).stdout
     finally:
         job.kill()
-        job.wait()
+        job.wait(LIMIT_S)
         up.terminate()
-        said = "".join(each for each in up.communicate() if each)
+        said = "".join(each for each in up.communicate(timeout=LIMIT_S) if each)
     assert [path for path, _ in (warned, stopped)] == ["/daemon", "/daemon"]
     assert f"daemon's job {job.pid} (sleep) was warned: idle for " in warned[1]
     assert warned[1].endswith(f"To keep it: fallow protect pid:{job.pid} --for 2h")

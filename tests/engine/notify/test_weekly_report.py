@@ -21,6 +21,8 @@ from tests.engine.notify.test_notifier import Inbox, mail
 from tests.interfaces.cli.test_report import record, two_cards
 from tests.waiting import until
 
+pytestmark = pytest.mark.more
+
 __all__ = ["mail"]
 HOUR_S, WEEK_S = 3600, 7 * 86400
 

@@ -28,6 +28,8 @@ from tests.conftest import LIMIT_S, Fallow
 from tests.engine.driven import DrivenClock
 from tests.real_owners import Jupyter, eventually
 
+pytestmark = pytest.mark.more
+
 USERS = [entry.pw_uid for entry in pwd.getpwall() if entry.pw_uid][:4]
 NOBODYS = range(3_000_000, 3_000_050)
 
@@ -175,6 +177,7 @@ def test_an_answer_that_took_long_is_kept_for_longer(takes_s: float, kept_for_s:
     assert len(asked) == 3
 
 
+@pytest.mark.engine
 def test_a_server_is_asked_once_for_all_its_kernels(fallow: Fallow, tmp_path: pathlib.Path) -> None:
     clock = DrivenClock()
     world, recent = World(fallow.environ, clock=clock), Recent(clock)
@@ -197,6 +200,7 @@ def test_a_server_is_asked_once_for_all_its_kernels(fallow: Fallow, tmp_path: pa
         server.close()
 
 
+@pytest.mark.engine
 def test_a_kernel_without_a_notebook_is_known_too(fallow: Fallow, tmp_path: pathlib.Path) -> None:
     world = World(fallow.environ)
     server = Jupyter(tmp_path / "jupyter", fallow.environ)

@@ -12,6 +12,8 @@ from tests.interfaces.cli.filled import Fill
 from tests.real_units import Units
 from tests.waiting import until
 
+pytestmark = pytest.mark.engine
+
 RULE = """
 [machine]
 every = "1s"
@@ -47,7 +49,11 @@ def test_an_idle_service_with_restart_always_is_stopped_for_good_and_a_protected
     file = tmp_path / "fallow.toml"
     file.write_text(RULE)
     file.chmod(0o600)
-    up = Fill(simulated.start_other(*units.words, "fallow", "up", "--config", str(file), **units.environ))
+    up = Fill(
+        simulated.start_other(
+            *units.words, "fallow", "up", "--listen", "127.0.0.1:0", "--config", str(file), **units.environ
+        )
+    )
     up.until(f"job {again} (sleep), {idle} will be stopped")
     gone = up.until(f"job {again} (sleep), {idle} was stopped")
     assert f"systemd was told to stop {idle}" in gone

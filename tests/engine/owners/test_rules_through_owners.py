@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from tests.conftest import LIMIT_S, Fallow, refuse_to_skip
+from tests.conftest import LIMIT_S, Fallow
 from tests.interfaces.cli.filled import Fill
 from tests.places import PYTHON
 from tests.real_owners import Jupyter, Podman, eventually
@@ -66,11 +66,12 @@ def on_gpu(fallow: Fallow, gpu: int) -> list[str]:
     return [word for name, text in given.items() for word in ("-e", f"{name}={text}")]
 
 
+@pytest.mark.engine
 def test_an_idle_notebook_is_ended_by_its_server_for_good_and_one_in_a_protected_folder_is_left_alone(
     simulated: Fallow, up: StartUp, jupyter: Jupyter
 ) -> None:
     kept, kept_pid = jupyter.open("proj/thesis.ipynb")
-    idle, idle_pid = jupyter.open("train.ipynb")
+    idle, idle_pid = jupyter.open("train.ipynb", gpu="1")
     running = up(f"[protect]\nnotebooks = ['{jupyter.notebooks}/proj']")
     assert "will be stopped" in running.until(f"job {idle_pid} ({PYTHON}), notebook will be stopped")
     gone = running.until(f"job {idle_pid} ({PYTHON}), notebook was stopped")
@@ -83,6 +84,7 @@ def test_an_idle_notebook_is_ended_by_its_server_for_good_and_one_in_a_protected
     assert '"name": "thesis.ipynb"' in said
 
 
+@pytest.mark.engine
 def test_an_idle_container_is_stopped_by_its_engine_for_good_and_one_with_a_label_is_left_alone(
     simulated: Fallow, up: StartUp, podman: Podman
 ) -> None:
@@ -96,6 +98,7 @@ def test_an_idle_container_is_stopped_by_its_engine_for_good_and_one_with_a_labe
     assert "container keeper" in simulated("status", COLUMNS="120").stdout
 
 
+@pytest.mark.engine
 def test_a_container_whose_engine_does_not_answer_is_left_alone_and_the_reason_is_kept(
     simulated: Fallow, up: StartUp, podman: Podman, tmp_path: pathlib.Path
 ) -> None:
@@ -107,6 +110,8 @@ def test_a_container_whose_engine_does_not_answer_is_left_alone_and_the_reason_i
     assert podman.pid_of(silent) == pid
 
 
+@pytest.mark.engine
+@pytest.mark.more
 def test_what_comes_back_is_told_and_from_then_on_only_reported(
     simulated: Fallow, up: StartUp, podman: Podman, tmp_path: pathlib.Path
 ) -> None:
@@ -130,7 +135,7 @@ for pid in $(cat {unit}/cgroup.procs); do kill -9 $pid; done
 def unit() -> Iterator[pathlib.Path]:
     """The cgroup of a service, as systemd makes it."""
     if os.geteuid() != 0:
-        refuse_to_skip("making a cgroup needs root")
+        pytest.skip("making a cgroup needs root")
     root = pathlib.Path("/sys/fs/cgroup/unified")
     folder = (root if root.exists() else root.parent) / "system.slice" / f"trainer-{os.getpid()}.service"
     try:
@@ -148,6 +153,7 @@ def in_unit(unit: pathlib.Path, fallow: Fallow, gpu: int) -> "subprocess.Popen[b
     return process
 
 
+@pytest.mark.more
 def test_an_idle_service_is_stopped_by_systemctl(
     simulated: Fallow, up: StartUp, unit: pathlib.Path, tmp_path: pathlib.Path
 ) -> None:
@@ -164,6 +170,8 @@ def test_an_idle_service_is_stopped_by_systemctl(
     assert log.read_text() == f"--no-ask-password stop --no-block -- {unit.name}\n"
 
 
+@pytest.mark.engine
+@pytest.mark.more
 def test_a_service_that_the_config_protects_is_left_alone(
     simulated: Fallow, up: StartUp, unit: pathlib.Path, podman: Podman
 ) -> None:
@@ -175,6 +183,8 @@ def test_a_service_that_the_config_protects_is_left_alone(
         process.kill()
 
 
+@pytest.mark.engine
+@pytest.mark.more
 def test_a_label_gives_a_container_its_own_time_and_one_with_nonsense_protects_and_is_told(
     simulated: Fallow, up: StartUp, podman: Podman
 ) -> None:
@@ -189,6 +199,8 @@ def test_a_label_gives_a_container_its_own_time_and_one_with_nonsense_protects_a
     assert sentence in simulated("why", "0").stdout
 
 
+@pytest.mark.engine
+@pytest.mark.more
 def test_a_job_with_the_variable_is_left_alone(simulated: Fallow, up: StartUp, podman: Podman) -> None:
     kept, kept_pid = podman.run("keeper", "-e", "FALLOW_PROTECT=1", *on_gpu(simulated, 0))
     podman.run("other", *on_gpu(simulated, 1))

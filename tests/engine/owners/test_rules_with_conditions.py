@@ -88,12 +88,13 @@ def run_cell(jupyter: Jupyter, kernel: str, code: str) -> None:
         client.stop_channels()
 
 
-@pytest.mark.in_full
+@pytest.mark.more
+@pytest.mark.engine
 def test_a_notebook_that_computes_on_the_cpu_is_left_alone_and_an_idle_one_is_ended(
     simulated: Fallow, up: StartUp, jupyter: Jupyter
 ) -> None:
     works, works_pid = jupyter.open("works.ipynb")
-    idle, idle_pid = jupyter.open("idle.ipynb")
+    idle, idle_pid = jupyter.open("idle.ipynb", gpu="1")
     run_cell(jupyter, works, ON_THE_CPU)
     running = up("jupyter:1s")
     gone = running.until(f"job {idle_pid} ({PYTHON}), notebook was stopped")
@@ -104,6 +105,8 @@ def test_a_notebook_that_computes_on_the_cpu_is_left_alone_and_an_idle_one_is_en
     assert jupyter.pid_of(idle) is None
 
 
+@pytest.mark.engine
+@pytest.mark.more
 def test_a_notebook_that_was_active_a_moment_ago_is_left_alone_and_a_job_that_is_no_kernel_is_not_concerned(
     simulated: Fallow, up: StartUp, jupyter: Jupyter, hold: Hold
 ) -> None:
@@ -115,6 +118,7 @@ def test_a_notebook_that_was_active_a_moment_ago_is_left_alone_and_a_job_that_is
     assert running.told(f"job {pid} ({PYTHON}), notebook will be stopped") == []
 
 
+@pytest.mark.more
 def test_a_kernel_that_no_server_started_cannot_be_told_and_is_left_alone_and_that_is_said(
     simulated: Fallow, up: StartUp, hold: Hold, tmp_path: pathlib.Path
 ) -> None:
@@ -129,7 +133,7 @@ def test_a_kernel_that_no_server_started_cannot_be_told_and_is_left_alone_and_th
     assert running.told(f"job {kernel} ({PYTHON}) will be stopped") == []
 
 
-@pytest.mark.in_full
+@pytest.mark.more
 def test_a_job_that_uses_the_cpu_is_left_alone_until_it_no_longer_does(
     simulated: Fallow, up: StartUp, hold: Hold
 ) -> None:
@@ -155,6 +159,7 @@ class Sometimes(BaseHTTPRequestHandler):
         pass
 
 
+@pytest.mark.more
 def test_a_server_keeps_a_job_while_it_is_busy_and_while_it_fails_and_why_and_status_show_that(
     simulated: Fallow, up: StartUp, hold: Hold
 ) -> None:

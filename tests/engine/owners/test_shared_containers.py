@@ -23,11 +23,11 @@ from fallow.engine.machine.world import World
 from fallow.engine.owners.actions import OwnerJobActions
 from fallow.engine.owners.contact import Contact
 from fallow.engine.owners.known import KnownOwners
-from tests.conftest import Fallow, refuse_to_skip
+from tests.conftest import Fallow
 from tests.engine.owners.test_rules_through_owners import StartUp, on_gpu, podman, up
 from tests.real_owners import Podman, eventually
 
-pytestmark = pytest.mark.in_full
+pytestmark = pytest.mark.more
 
 __all__ = ["podman", "up"]
 WORKS = ("sh", "-c", "while true; do :; done")
@@ -50,6 +50,7 @@ def joined_by(podman: Podman, container: str, *options: str, command: tuple[str,
 
 
 @pytest.mark.parametrize("why", ["it works", "its variable", "its GPU is protected", "its user is protected"])
+@pytest.mark.engine
 def test_a_container_is_left_alone_for_the_process_of_any_user_in_it(
     simulated: Fallow, up: StartUp, podman: Podman, why: str
 ) -> None:
@@ -66,6 +67,7 @@ def test_a_container_is_left_alone_for_the_process_of_any_user_in_it(
     assert pathlib.Path(f"/proc/{other}").exists()
 
 
+@pytest.mark.engine
 def test_a_container_in_which_all_users_are_idle_is_stopped_as_one_job(
     simulated: Fallow, up: StartUp, podman: Podman
 ) -> None:
@@ -122,7 +124,7 @@ def said_as(uid: int, say: Callable[[], object]) -> str:
 
 def test_only_root_may_stop_a_job_of_several_users(simulated: Fallow, tmp_path: pathlib.Path) -> None:
     if os.geteuid() != 0:
-        refuse_to_skip("becoming another user needs root")
+        pytest.skip("becoming another user needs root")
     world = World(simulated.environ)
     run = Run(world, Journal(str(tmp_path), world.clock.wall_s, print), Report(print))
     owners = KnownOwners(world, print)

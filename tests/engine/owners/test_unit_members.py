@@ -2,10 +2,14 @@
 
 import pathlib
 
+import pytest
+
 from fallow.core.owner import Owner, OwnerKind
 from fallow.engine.machine.world import World
 from fallow.engine.owners.contact import Contact, Recent, contact
 from fallow.readers.proc import Proc
+
+pytestmark = pytest.mark.more
 
 
 class Counting(Proc):

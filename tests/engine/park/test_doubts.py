@@ -11,6 +11,7 @@ from fallow.core.process import Process
 from fallow.engine.machine.world import World
 from fallow.engine.park.ways import Ways
 from fallow.readers.proc import Proc
+from tests.waiting import end
 
 SERVER = """
 import os, resource, socket
@@ -35,8 +36,7 @@ def server() -> Iterator[Process]:
     stat = Proc().stat(process.pid)
     assert stat is not None
     yield Process(stat.pid, stat.birth)
-    process.kill()
-    process.communicate()
+    end(process)
 
 
 def test_a_server_whose_port_could_not_be_found_is_in_doubt(server: Process) -> None:

@@ -20,6 +20,7 @@ from fallow.engine.park.asleep import Sleepers
 from fallow.readers.proc import Proc
 from tests.engine.driven import DrivenClock
 from tests.length import PLANS
+from tests.places import LIMIT_S
 
 _BIRTH = Proc().stat(os.getpid())
 assert _BIRTH is not None
@@ -53,7 +54,7 @@ class PlannedServer:
     def close(self) -> None:
         self._socket.shutdown(socket.SHUT_RDWR)
         self._socket.close()
-        self._thread.join()
+        self._thread.join(LIMIT_S)
 
 
 @pytest.fixture(scope="module")

@@ -46,7 +46,7 @@ def processes() -> Iterator[list[Process]]:
     yield [Process(stat.pid, stat.birth) for stat in found if stat is not None]
     for each in started:
         each.kill()
-        each.wait()
+        each.wait(LIMIT_S)
 
 
 def test_what_is_on_its_way_into_host_memory_is_not_given_to_another_job(processes: list[Process]) -> None:

@@ -24,9 +24,9 @@ from tests.engine.park.parked_jobs import (
     tensors,
 )
 from tests.interfaces.cli.filled import Fill, wait_for_end
-from tests.places import PYTHON
+from tests.places import LIMIT_S, PYTHON
 from tests.standin import World
-from tests.waiting import PROGRAM_S, until
+from tests.waiting import PROGRAM_S, end, until
 
 UNKNOWN_ERROR = 999
 NEWCOMER = """
@@ -64,11 +64,11 @@ def test_a_parked_job_leaves_the_whole_card_to_a_newcomer_and_goes_on_when_it_is
     size = world[0].memory_total - world[0].memory_reserved - 20 * MIB  # less than is left beside the parked job
     run = fallow.start("run", "--gpus", "0", "--", sys.executable, "-c", NEWCOMER.replace("SIZE", str(size)))
     assert run.stdout is not None
-    assert run.stdout.readline() == "the whole card is mine\n", run.communicate()
+    assert run.stdout.readline() == "the whole card is mine\n", run.communicate(timeout=LIMIT_S)
     refused = fallow("wake", "0")
     assert refused.returncode == 75
     assert "GPU 0 is claimed by" in refused.stderr
-    run.communicate("\n")
+    run.communicate("\n", timeout=LIMIT_S)
     woken = fallow("wake", f"pid:{jobs[1].pid}")
     assert woken.returncode == 0, woken.stderr
     assert "was woken" in woken.stdout
@@ -79,6 +79,7 @@ def test_a_parked_job_leaves_the_whole_card_to_a_newcomer_and_goes_on_when_it_is
     assert "no job of GPU 0 is parked" in again.stderr
 
 
+@pytest.mark.more
 def test_who_holds_the_memory_is_named_to_whom_wants_to_wake_a_job(
     world: World, jobs: list[CudaProcess], library: pathlib.Path, fallow: Fallow, tmp_path: pathlib.Path
 ) -> None:
@@ -95,6 +96,7 @@ def test_who_holds_the_memory_is_named_to_whom_wants_to_wake_a_job(
     assert until(lambda: fallow("wake", "mine").returncode, lambda code: code == 0, pause_s=PROGRAM_S) == 0
 
 
+@pytest.mark.more
 def test_a_process_that_cannot_be_parked_leaves_the_whole_job_running_and_then_the_rule_stops_it(
     world: World, jobs: list[CudaProcess], fallow: Fallow, tmp_path: pathlib.Path
 ) -> None:
@@ -107,6 +109,7 @@ def test_a_process_that_cannot_be_parked_leaves_the_whole_job_running_and_then_t
     until_parked(up, world, jobs)
 
 
+@pytest.mark.more
 def test_the_outcome_of_a_stop_says_why_the_job_was_not_parked(
     world: World, jobs: list[CudaProcess], fallow: Fallow, tmp_path: pathlib.Path
 ) -> None:
@@ -123,6 +126,7 @@ def test_the_outcome_of_a_stop_says_why_the_job_was_not_parked(
     assert not up.told("will be parked")
 
 
+@pytest.mark.more
 def test_a_job_that_does_not_fit_into_host_memory_is_stopped(
     world: World, library: pathlib.Path, fallow: Fallow, tmp_path: pathlib.Path
 ) -> None:
@@ -138,6 +142,7 @@ def test_a_job_that_does_not_fit_into_host_memory_is_stopped(
         job.kill()
 
 
+@pytest.mark.more
 def test_a_rule_that_only_parks_stops_nothing(
     world: World, jobs: list[CudaProcess], fallow: Fallow, tmp_path: pathlib.Path
 ) -> None:
@@ -149,6 +154,7 @@ def test_a_rule_that_only_parks_stops_nothing(
     assert not up.told("stopping")
 
 
+@pytest.mark.more
 def test_a_dry_run_says_what_it_would_park_and_touches_nothing(
     world: World, jobs: list[CudaProcess], fallow: Fallow, tmp_path: pathlib.Path
 ) -> None:
@@ -169,13 +175,14 @@ def test_a_protection_keeps_a_job_from_being_parked(
 
 
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.more
 def test_a_daemon_that_ends_leaves_jobs_parked_and_the_next_one_knows_them(
     how: signal.Signals, world: World, jobs: list[CudaProcess], fallow: Fallow, tmp_path: pathlib.Path
 ) -> None:
     up = start_up(fallow, tmp_path)
     until_parked(up, world, jobs)
     up.process.send_signal(how)
-    _, rest = up.process.communicate()
+    _, rest = up.process.communicate(timeout=LIMIT_S)
     assert ("it stays so without the daemon" in rest) is (how is signal.SIGTERM)
     assert states(world, jobs) == [CHECKPOINTED] * 2
     assert [job["stage"] for job in parked(fallow)] == ["parked"], "without a daemon"
@@ -188,33 +195,34 @@ def test_a_daemon_that_ends_leaves_jobs_parked_and_the_next_one_knows_them(
     assert [tensors(each) for each in jobs] == ["tensors"] * 2
 
 
+@pytest.mark.more
 def test_without_a_daemon_a_job_is_woken_by_the_command_itself(
     world: World, jobs: list[CudaProcess], fallow: Fallow, tmp_path: pathlib.Path
 ) -> None:
     up = start_up(fallow, tmp_path)
     until_parked(up, world, jobs)
-    up.process.kill()
-    up.process.communicate()
+    end(up.process)
     (tmp_path / "state" / "parked").unlink()  # nobody has written it down: the driver still knows
     woken = [fallow("wake", f"pid:{each.pid}") for each in jobs]
     assert [each.returncode for each in woken] == [0, 0], woken
     assert [tensors(each) for each in jobs] == ["tensors"] * 2
 
 
+@pytest.mark.more
 def test_a_daemon_that_is_killed_while_it_parks_leaves_nothing_locked_behind(
     world: World, jobs: list[CudaProcess], fallow: Fallow, tmp_path: pathlib.Path
 ) -> None:
     fault = world.fault("cuCheckpointProcessCheckpoint", never=True)
     up = start_up(fallow, tmp_path)
     until(lambda: states(world, jobs), lambda seen: seen == [1, 1])
-    up.process.kill()
-    up.process.communicate()
+    end(up.process)
     world.heal(fault)
     again = start_up(fallow, tmp_path)
     again.until("is not parked any more: it is awake")
     assert [tensors(each) for each in jobs] == ["tensors"] * 2
 
 
+@pytest.mark.more
 def test_a_parked_process_can_be_killed_and_is_forgotten(
     world: World, jobs: list[CudaProcess], fallow: Fallow, tmp_path: pathlib.Path
 ) -> None:
@@ -254,6 +262,7 @@ def test_a_job_of_which_a_process_has_ended_is_not_called_awake_for_that(
     assert "processes of it have ended meanwhile" in asked()
 
 
+@pytest.mark.more
 def test_a_job_that_was_woken_by_other_means_is_not_called_parked(
     world: World, jobs: list[CudaProcess], fallow: Fallow, tmp_path: pathlib.Path
 ) -> None:
@@ -263,6 +272,7 @@ def test_a_job_that_was_woken_by_other_means_is_not_called_parked(
     up.until("is not parked any more: it is awake")
 
 
+@pytest.mark.more
 def test_a_job_that_claimed_its_gpu_is_stopped_because_parking_would_free_nothing(
     world: World, fallow: Fallow, tmp_path: pathlib.Path
 ) -> None:

@@ -19,8 +19,10 @@ from fallow.engine.machine.claim_holders import claim_of
 from fallow.engine.machine.world import World
 from fallow.engine.park.place import kept_free
 from tests.engine.driven import DrivenClock
-from tests.places import REPOSITORY
+from tests.places import LIMIT_S, REPOSITORY
 from tests.waiting import until
+
+pytestmark = pytest.mark.more
 
 ME = Process(os.getpid(), 1)
 JOB = ParkedJob(ME, (ME,), "eve", "job 1 (vllm)", (("GPU-1", 1),), 0.0)
@@ -111,4 +113,4 @@ def test_a_false_mark_of_a_filler_keeps_nobody_waiting(environ: dict[str, str], 
         began_s = clock.now_s
         with kept_free(world, JOB):
             assert clock.now_s - began_s < 1
-        eve.communicate("")
+        eve.communicate("", timeout=LIMIT_S)

@@ -74,6 +74,7 @@ def test_a_job_is_forgotten_once_nothing_that_held_its_gpus_lives(
     assert (record(tmp_path / "state").living(job) is not None) is stays
 
 
+@pytest.mark.more
 def test_what_could_not_be_read_again_is_not_written(tmp_path: pathlib.Path) -> None:
     one = ParkedJob(ME, (ME,), "ada", "job 7 (python)", (), 0.0, holders=(ME,))
     many = tuple(Process(number, 1) for number in range(1, 500_000))

@@ -14,6 +14,7 @@ from fallow.core.value import replace
 from fallow.engine.machine.world import World
 from fallow.engine.park.asleep import Sleepers
 from fallow.readers.proc import Proc
+from tests.places import LIMIT_S
 
 SERVER = """
 import os, socket, sys
@@ -47,7 +48,7 @@ class Listener:
 
     def was_asked(self) -> str:
         self.process.kill()
-        return self.process.communicate()[0]
+        return self.process.communicate(timeout=LIMIT_S)[0]
 
 
 @pytest.fixture
@@ -56,7 +57,7 @@ def listeners() -> Iterator[list[Listener]]:
     yield started
     for each in started:
         each.process.kill()
-        each.process.wait()
+        each.process.wait(LIMIT_S)
 
 
 def is_asked_nothing(listener: Listener, job: ParkedJob) -> bool:

@@ -2,7 +2,6 @@
 
 import http.client
 import json
-import os
 import pathlib
 import shutil
 import subprocess
@@ -15,7 +14,9 @@ from tests.conftest import Fallow
 from tests.engine.park.parked_jobs import keep, parked, start_up
 from tests.interfaces.cli.filled import wait_for_end
 from tests.places import LIMIT_S
-from tests.waiting import PROGRAM_S, until
+from tests.waiting import PROGRAM_S, end_group, until
+
+pytestmark = pytest.mark.more
 
 HERE = pathlib.Path(__file__).parent
 
@@ -70,8 +71,7 @@ def serve(simulated: Fallow, tmp_path: pathlib.Path) -> Iterator[Callable[[str],
 
     yield start
     for process in started:
-        os.killpg(process.pid, 9)
-        process.communicate()
+        end_group(process)
 
 
 def test_a_vllm_is_put_to_sleep_and_not_judged_again_and_is_woken(

@@ -28,6 +28,8 @@ from fallow.engine.park.record import ParkRecord
 from fallow.engine.park.wishes import WakeWish
 from fallow.readers.proc import Proc
 
+pytestmark = pytest.mark.more
+
 
 class ShortReader:
     """A reader of GPUs for which no descriptor is left."""

@@ -20,7 +20,7 @@ from tests.interfaces.cli.filled import Fill
 from tests.places import LIMIT_S, REPOSITORY
 from tests.real_owners import Jupyter
 from tests.standin import World
-from tests.waiting import PROGRAM_S, until
+from tests.waiting import PROGRAM_S, end, end_group, until
 
 HERE = pathlib.Path(__file__).parent
 ADA, EVE = 61001, 61002
@@ -55,6 +55,7 @@ def notebook(world: World, fallow: Fallow, tmp_path: pathlib.Path) -> Iterator[t
         server.close()
 
 
+@pytest.mark.engine
 def test_a_cell_that_needs_the_gpu_wakes_its_notebook_if_the_gpu_is_free(
     world: World, fallow: Fallow, notebook: tuple[BlockingKernelClient, int], tmp_path: pathlib.Path
 ) -> None:
@@ -75,6 +76,7 @@ def test_a_cell_that_needs_the_gpu_wakes_its_notebook_if_the_gpu_is_free(
     up.until("was woken")
 
 
+@pytest.mark.more
 def test_typing_at_its_terminal_wakes_a_job(world: World, fallow: Fallow, tmp_path: pathlib.Path) -> None:
     master, slave = os.openpty()
 
@@ -106,12 +108,12 @@ def test_typing_at_its_terminal_wakes_a_job(world: World, fallow: Fallow, tmp_pa
         assert until(type_and_look, lambda state: state == RUNNING, pause_s=0.5) == RUNNING
         assert "was at pts/" in up.until("waking")
     finally:
-        job.kill()
-        job.communicate()
+        end(job)
         os.close(master)
         os.close(slave)
 
 
+@pytest.mark.more
 def test_a_filler_leaves_for_a_job_that_is_woken(
     world: World, jobs: list[CudaProcess], fallow: Fallow, tmp_path: pathlib.Path
 ) -> None:
@@ -140,6 +142,7 @@ def as_user(uid: int | str, *words: str, **variables: str) -> "subprocess.Comple
 
 
 @pytest.mark.several_users
+@pytest.mark.more
 def test_a_user_wakes_what_roots_daemon_has_parked_and_nobody_elses_and_an_operator_wakes_any(
     simulated: Fallow, open_folder: pathlib.Path, tmp_path: pathlib.Path
 ) -> None:
@@ -177,5 +180,4 @@ def test_a_user_wakes_what_roots_daemon_has_parked_and_nobody_elses_and_an_opera
         assert operator.returncode == 0, operator
         up.until("was woken")
     finally:
-        os.killpg(server.pid, 9)
-        server.communicate()
+        end_group(server)

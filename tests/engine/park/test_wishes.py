@@ -21,6 +21,8 @@ from fallow.engine.park.record import ParkRecord
 from fallow.engine.park.wishes import WakeWish, WishesOfOneTurn, permitted
 from fallow.readers.proc import Proc
 
+pytestmark = pytest.mark.more
+
 FIRST = Process(7, 7)
 VICS = ParkedJob(FIRST, (FIRST,), "vic", "notebook secret", (), 0.0, owner=("notebook", "12", "secret.ipynb"))
 SECRET = NamedOwner(OwnerKind.NOTEBOOK, "secret")

@@ -12,6 +12,8 @@ import pytest
 from tests.conftest import LIMIT_S, Fallow
 from tests.waiting import until
 
+pytestmark = pytest.mark.more
+
 DEAF = (
     "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('deaf', flush=True); time.sleep(1000)"
 )

@@ -13,7 +13,7 @@ from tests.places import BIN
 from tests.real_slurm import Slurm
 from tests.waiting import until
 
-pytestmark = pytest.mark.in_full
+pytestmark = pytest.mark.engine
 
 SCRIPT = """#!/bin/sh
 export FALLOW_SIMULATE=4xH100 FALLOW_CLAIM_DIR={folder}/$SLURMD_NODENAME FALLOW_STATE_DIR={folder}/state

@@ -168,7 +168,7 @@ def machine(open_folder: pathlib.Path) -> Iterator[Machine]:
     yield made
     for process in made.started:
         process.kill()
-        process.wait()
+        process.wait(LIMIT_S)
     made.journal.close()
     made.world.close()
 
@@ -188,7 +188,7 @@ def test_a_person_stops_their_own_job_and_the_daemons_journal_has_it(machine: Ma
     assert machine.journal.last(None) == []
     (ended,) = machine.stops.stop(worker(), [job], dry_run=False).jobs
     assert ended.outcome == "stopped"
-    assert mine.wait() == -15
+    assert mine.wait(LIMIT_S) == -15
     outcome, action = machine.journal.last(f"pid:{mine.pid}")
     assert (action.kind, action.step, action.because) == ("action", "ask", f"stopped by hand by {WORKER.pw_name}")
     assert (outcome.kind, outcome.step) == ("outcome", "stopped")

@@ -11,11 +11,11 @@ from threading import Thread
 
 import pytest
 
-from tests.conftest import Fallow, refuse_to_skip
+from tests.conftest import Fallow
 from tests.places import LIMIT_S
 from tests.real_owners import eventually
 from tests.standin import Process, World
-from tests.waiting import until
+from tests.waiting import end, until
 
 GIB = 2**30
 OPENER = """
@@ -75,15 +75,14 @@ def opened(fallow: Fallow, cards: World) -> Iterator[Open]:
 
     yield start
     for process in started:
-        process.kill()
-        process.communicate()
+        end(process)
 
 
 @pytest.fixture
 def freezer() -> Iterator[Callable[[int], None]]:
     """Put a process into state D, in which no signal reaches it, as a hang in the driver does."""
     if os.geteuid() != 0:
-        refuse_to_skip("making a cgroup needs root")
+        pytest.skip("making a cgroup needs root")
     folder = pathlib.Path("/sys/fs/cgroup/freezer") / f"fallow-{os.getpid()}"
     try:
         folder.mkdir()
@@ -109,6 +108,7 @@ def offered(fallow: Fallow) -> list[int]:
     return []
 
 
+@pytest.mark.more
 def test_who_has_begun_cuda_on_a_card_with_memory_of_nobody_is_found_and_stopped(
     fallow: Fallow, cards: World, opened: Open
 ) -> None:
@@ -125,11 +125,12 @@ def test_who_has_begun_cuda_on_a_card_with_memory_of_nobody_is_found_and_stopped
     driver = Thread(target=give_back)
     driver.start()
     done = fallow("stop", "0", "--yes")
-    driver.join()
+    driver.join(LIMIT_S)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "GPU 0: 20.0 GiB are free again" in done.stdout
 
 
+@pytest.mark.more
 def test_memory_that_stays_held_after_the_stop_is_said_and_is_no_success(
     fallow: Fallow, cards: World, opened: Open
 ) -> None:
@@ -140,6 +141,7 @@ def test_memory_that_stays_held_after_the_stop_is_said_and_is_no_success(
     assert "20.0 GiB are still held by no process that is listed" in done.stdout
 
 
+@pytest.mark.more
 def test_one_that_hangs_in_the_kernel_is_named_with_the_reason(
     fallow: Fallow, cards: World, opened: Open, freezer: Callable[[int], None]
 ) -> None:

@@ -32,6 +32,7 @@ def podman(simulated: Fallow) -> Iterator[Podman]:
     engine.close()
 
 
+@pytest.mark.engine
 def test_a_notebook_is_ended_by_its_server_for_good_and_another_one_is_not(
     simulated: Fallow, jupyter: Jupyter
 ) -> None:
@@ -48,6 +49,8 @@ def test_a_notebook_is_ended_by_its_server_for_good_and_another_one_is_not(
     assert (wrong.returncode, "did you mean thesis.ipynb?" in wrong.stderr) == (1, True), wrong.stderr
 
 
+@pytest.mark.engine
+@pytest.mark.more
 def test_a_gpu_with_a_notebook_on_it_is_freed_through_its_server(simulated: Fallow, jupyter: Jupyter) -> None:
     jupyter.open("train.ipynb")
     with on_terminal(simulated, "0") as asked:
@@ -59,6 +62,8 @@ def test_a_gpu_with_a_notebook_on_it_is_freed_through_its_server(simulated: Fall
     assert (code, jupyter.kernels()) == (0, []), out
 
 
+@pytest.mark.engine
+@pytest.mark.more
 def test_a_server_that_does_not_answer_leaves_the_kernel_as_it_is(simulated: Fallow, jupyter: Jupyter) -> None:
     _, pid = jupyter.open("train.ipynb")
     jupyter.process.send_signal(signal.SIGSTOP)
@@ -72,6 +77,7 @@ def test_a_server_that_does_not_answer_leaves_the_kernel_as_it_is(simulated: Fal
         jupyter.process.send_signal(signal.SIGCONT)
 
 
+@pytest.mark.engine
 def test_a_server_that_falls_silent_after_the_question_gets_its_kernel_no_signal(
     simulated: Fallow, jupyter: Jupyter
 ) -> None:
@@ -89,6 +95,7 @@ def test_a_server_that_falls_silent_after_the_question_gets_its_kernel_no_signal
             jupyter.process.send_signal(signal.SIGCONT)
 
 
+@pytest.mark.engine
 def test_a_container_that_its_engine_always_restarts_stays_gone_though_it_ignores_the_signal(
     simulated: Fallow, podman: Podman
 ) -> None:
@@ -101,6 +108,8 @@ def test_a_container_that_its_engine_always_restarts_stays_gone_though_it_ignore
     assert podman.pid_of(container) == 0
 
 
+@pytest.mark.engine
+@pytest.mark.more
 def test_a_container_is_known_by_how_its_id_begins_and_a_wrong_name_is_answered_with_the_right_one(
     simulated: Fallow, podman: Podman
 ) -> None:
@@ -112,6 +121,8 @@ def test_a_container_is_known_by_how_its_id_begins_and_a_wrong_name_is_answered_
     assert podman.pid_of(container) == 0
 
 
+@pytest.mark.engine
+@pytest.mark.more
 def test_a_container_with_a_label_and_one_whose_engine_does_not_answer_are_left_alone(
     simulated: Fallow, podman: Podman, tmp_path: pathlib.Path
 ) -> None:
@@ -134,6 +145,7 @@ def systemctl(simulated: Fallow, tmp_path: pathlib.Path, text: str) -> None:
     simulated.environ["PATH"] = f"{program.parent}:{simulated.environ['PATH']}"
 
 
+@pytest.mark.more
 def test_a_service_is_stopped_by_systemctl(simulated: Fallow, unit: pathlib.Path, tmp_path: pathlib.Path) -> None:
     log = tmp_path / "log"
     systemctl(simulated, tmp_path, SYSTEMCTL.format(log=log, unit=unit))

@@ -12,6 +12,7 @@ from contextlib import contextmanager, suppress
 
 from tests.conftest import Fallow
 from tests.places import LIMIT_S
+from tests.waiting import end
 
 READY = "print('ready', flush=True)"
 SLEEPER = f"import time\n{READY}\ntime.sleep(1000)"
@@ -54,7 +55,7 @@ class Job:
         if is_running(self.pid):
             with suppress(ProcessLookupError):
                 os.killpg(self.pid, signal.SIGKILL)
-        self.process.wait()
+        self.process.wait(LIMIT_S)
         assert self.process.stdout is not None
         self.process.stdout.close()
 
@@ -97,8 +98,7 @@ class Asked:
         return self.process.returncode, out
 
     def close(self) -> None:
-        self.process.kill()
-        self.process.communicate()
+        end(self.process)
         os.close(self._ours)
 
 

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from tests.conftest import Fallow
-from tests.length import IN_FULL
+from tests.length import MORE
 from tests.places import BIN, LIMIT_S, REPOSITORY
 from tests.standin import CUDA_SONAME, SONAME, World
 from tests.waiting import PROGRAM_S, until
@@ -96,6 +96,7 @@ def test_who_is_asked_to_leave_frees_its_memory_and_reports(
     assert (held(cards, 0), held(cards, 1)) == (0, 0)
 
 
+@pytest.mark.more
 def test_the_memory_is_freed_while_the_working_thread_sits_in_the_driver(cards: World, fallow: Fallow) -> None:
     job = fallow.start("burn", "--gpus", "0", "--load", "matmul")
     until_held(cards, 0)
@@ -118,6 +119,7 @@ def test_who_is_asked_while_it_is_still_taking_memory_leaves_at_once(cards: Worl
     assert cards.calls("cuMemFree") == 0
 
 
+@pytest.mark.more
 def test_asked_twice_it_does_not_wait_for_a_driver_that_hangs(cards: World, fallow: Fallow) -> None:
     job = fallow.start("burn", "--gpus", "0")
     until_held(cards, 0)
@@ -132,6 +134,7 @@ def test_asked_twice_it_does_not_wait_for_a_driver_that_hangs(cards: World, fall
     assert "GPU 0: it had not left when it was asked again, and was killed" in err
 
 
+@pytest.mark.more
 def test_a_card_that_hangs_when_its_time_is_over_is_told_and_keeps_nobody(cards: World, fallow: Fallow) -> None:
     cards.fault("cuMemFree", card=0, never=True)
     code, out, err = ended(fallow.start("burn", "--for", "100ms", "--json"))
@@ -140,6 +143,7 @@ def test_a_card_that_hangs_when_its_time_is_over_is_told_and_keeps_nobody(cards:
     assert [gpu["failed"] is None for gpu in json.loads(out)["gpus"]] == [False, True]
 
 
+@pytest.mark.more
 def test_work_that_goes_on_when_its_time_is_over_is_asked_to_leave(cards: World, fallow: Fallow) -> None:
     job = fallow.start("burn", "--gpus", "0", "--load", "matmul", "--for", "1s")
     until_held(cards, 0)
@@ -149,6 +153,7 @@ def test_work_that_goes_on_when_its_time_is_over_is_asked_to_leave(cards: World,
     assert err == "fallow: GPU 0: it does not come to the end of its work\n"
 
 
+@pytest.mark.more
 def test_a_process_that_was_stopped_is_killed_some_seconds_after_it_was_asked(simulated: Fallow) -> None:
     job = simulated.start("burn", "--gpus", "1")
     os.kill(first_child(job), signal.SIGSTOP)
@@ -169,8 +174,9 @@ def test_a_process_that_somebody_killed_is_a_card_that_failed(cards: World, fall
 
 
 @pytest.mark.parametrize(
-    ("after_s", "number"), list(itertools.product([0.0, 0.02, 0.05, 0.1, 0.2], ASKS))[:: 1 if IN_FULL else 4]
+    ("after_s", "number"), list(itertools.product([0.0, 0.02, 0.05, 0.1, 0.2], ASKS))[:: 1 if MORE else 4]
 )
+@pytest.mark.more
 def test_asked_at_any_moment_of_its_start_it_leaves_in_good_order(
     simulated: Fallow, number: int, after_s: float
 ) -> None:
@@ -183,6 +189,7 @@ def test_asked_at_any_moment_of_its_start_it_leaves_in_good_order(
     assert [line.split()[0] for line in out.splitlines()] == ["simulated", "GPU", "0", "1", "2", "3"]
 
 
+@pytest.mark.more
 def test_to_be_asked_in_the_moment_in_which_a_process_ends_is_no_mishap(simulated: Fallow) -> None:
     job = simulated.start("burn", "--gpus", "0")
     child = first_child(job)
@@ -212,6 +219,7 @@ def test_they_are_gone_with_a_parent_that_was_killed(cards: World, fallow: Fallo
 
 
 @pytest.mark.parametrize("load", ["memory", "warm", "matmul"])
+@pytest.mark.more
 def test_a_healthy_card_verifies_clean(cards: World, fallow: Fallow, load: str) -> None:
     job = fallow.start("burn", "--json", "--gpus", "1", "--load", load, "--verify", "--memory", "50MiB")
     until(lambda: cards.calls("cuEventSynchronize") > 8)
@@ -239,6 +247,7 @@ def test_a_faulty_card_is_found_and_the_exit_code_is_1(cards: World, fallow: Fal
     assert [line.split()[-1] for line in out.splitlines()] == ["errors", "0", str(found)]
 
 
+@pytest.mark.more
 def test_a_card_that_is_lost_in_mid_run_is_told_and_the_other_goes_on(cards: World, fallow: Fallow) -> None:
     job = fallow.start("burn", "--load", "matmul", "--for", "3s", "--json")
     until_held(cards, 0, 1)
@@ -317,6 +326,7 @@ def test_power_heat_and_throttling_are_seen_while_it_runs(cards: World, fallow: 
     assert gpu["throttled_by"] == ["power cap"]
 
 
+@pytest.mark.more
 def test_matmul_tells_its_rate_and_hold_has_none(cards: World, fallow: Fallow) -> None:
     works = burned(fallow, "--gpus", "0", "--load", "matmul", "--for", "500ms")[0]
     assert works["flop_per_s"] > 0
@@ -347,6 +357,7 @@ def progress(fallow: Fallow, columns: int, *words: str, **variables: str) -> str
     return shown.removesuffix(".")
 
 
+@pytest.mark.more
 def test_progress_is_one_line_and_only_on_a_terminal(cards: World, fallow: Fallow) -> None:
     words = ["burn", "--gpus", "0", "--memory", "64MiB", "--for", "1500ms"]
     shown = progress(fallow, 80, *words, TERM="xterm")
@@ -355,6 +366,7 @@ def test_progress_is_one_line_and_only_on_a_terminal(cards: World, fallow: Fallo
     assert fallow(*words).stderr == ""
 
 
+@pytest.mark.more
 def test_progress_that_does_not_fit_a_narrow_terminal_is_cut(simulated: Fallow) -> None:
     """A line that goes on in the next one cannot be overwritten: the terminal would fill with it."""
     shown = progress(simulated, 40, "burn", "--for", "1s", TERM="xterm")
@@ -363,6 +375,7 @@ def test_progress_that_does_not_fit_a_narrow_terminal_is_cut(simulated: Fallow) 
     assert max(map(len, lines)) < 40
 
 
+@pytest.mark.more
 def test_a_terminal_that_overwrites_nothing_shows_no_progress(simulated: Fallow) -> None:
     assert progress(simulated, 80, "burn", "--for", "500ms", TERM="dumb") == ""
 
@@ -382,12 +395,14 @@ def test_an_unknown_load_is_answered_with_those_that_there_are(cards: World, fal
 @pytest.mark.parametrize(
     ("memory", "missing"), [("100GiB", "20.0 GiB of the 100 GiB"), ("100000GiB", "97.6 TiB of the 97.7 TiB")]
 )
+@pytest.mark.more
 def test_a_simulated_card_has_no_more_memory_than_a_real_one(simulated: Fallow, memory: str, missing: str) -> None:
     done = simulated("burn", "--gpus", "0", "--memory", memory)
     assert done.returncode == 75
     assert f"GPU 0: out of memory: {missing} that were asked for are missing" in done.stderr
 
 
+@pytest.mark.more
 def test_a_card_that_somebody_has_claimed_is_refused_with_their_name(simulated: Fallow) -> None:
     claimed = simulated.start("run", "--gpus", "1", "--", "sh", "-c", "echo ready; read line")
     assert claimed.stdout is not None
@@ -404,6 +419,7 @@ def test_a_card_that_somebody_has_claimed_is_refused_with_their_name(simulated: 
     assert simulated("burn", "--for", "10ms", "--gpus", "0,2").returncode == 0
 
 
+@pytest.mark.more
 def test_within_a_claim_of_its_own_it_loads_what_was_claimed(simulated: Fallow) -> None:
     done = simulated("run", "--gpus", "2", "--", "fallow", "burn", "--for", "10ms", "--json")
     assert done.returncode == 0, done.stderr

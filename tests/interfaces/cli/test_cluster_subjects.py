@@ -72,6 +72,7 @@ def test_idle_answers_by_its_exit_code(shown: Fallow, words: tuple[str, ...], co
     assert (done.returncode, said in done.stdout + done.stderr) == (code, True), done.stdout + done.stderr
 
 
+@pytest.mark.more
 def test_a_filler_is_called_filled_and_idle_as_on_one_machine_but_since_when_is_not_known(simulated: Fallow) -> None:
     with watching(simulated, "filled"):
         assert simulated("idle", "node:n2").returncode == 0
@@ -85,6 +86,7 @@ def test_a_filler_is_called_filled_and_idle_as_on_one_machine_but_since_when_is_
         assert simulated("idle", "node:n2").returncode == 75
 
 
+@pytest.mark.more
 def test_what_is_old_or_unknown_is_never_called_idle(simulated: Fallow) -> None:
     with watching(simulated, "pods"):
         assert simulated("idle", "pod:ml/lost").returncode == 75

@@ -12,7 +12,7 @@ from tests.real_prometheus import Exporter, Prometheus, dcgm_gpu
 from tests.real_slurm import Slurm
 from tests.waiting import PROGRAM_S, until
 
-pytestmark = pytest.mark.in_full
+pytestmark = pytest.mark.engine
 
 CONFIG = """
 [cluster]

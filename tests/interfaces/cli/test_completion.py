@@ -12,9 +12,11 @@ import pytest
 from fallow.interfaces.cli.command_words import BY_OPTION, all_commands
 from fallow.interfaces.cli.completion import SHELLS
 from fallow.interfaces.cli.shared_files import write_shared_files
-from tests.conftest import Fallow, refuse_to_skip
+from tests.conftest import Fallow
 from tests.places import LIMIT_S
 from tests.typed import READY, program_that_tells, shell
+
+pytestmark = pytest.mark.more
 
 BASH_COMPLETION = pathlib.Path("/usr/share/bash-completion/bash_completion")
 MOST_CPU_S = 0.05
@@ -56,7 +58,7 @@ def environ(tmp_path: pathlib.Path, shared: pathlib.Path) -> dict[str, str]:
 
 def bash(environ: dict[str, str]) -> list[str]:
     if not BASH_COMPLETION.exists():
-        refuse_to_skip("needs bash-completion")
+        pytest.skip("needs bash-completion")
     file = pathlib.Path(environ["HOME"]) / "rc"
     file.write_text(f"source {BASH_COMPLETION}\nPS1='{READY}'\nset +o history\n")
     return ["bash", "--noprofile", "--rcfile", str(file), "-i"]
@@ -64,7 +66,7 @@ def bash(environ: dict[str, str]) -> list[str]:
 
 def zsh(environ: dict[str, str]) -> list[str]:
     if shutil.which("zsh") is None:
-        refuse_to_skip("needs zsh")
+        pytest.skip("needs zsh")
     home = pathlib.Path(environ["HOME"])
     fpath = f"fpath=({environ['XDG_DATA_HOME']}/zsh/site-functions $fpath)"
     (home / ".zshrc").write_text(
@@ -183,7 +185,7 @@ def test_a_key_costs_less_than_50_ms(environ: dict[str, str], shared: pathlib.Pa
 
 def test_fish_offers_words_with_their_sentences(environ: dict[str, str], shared: pathlib.Path) -> None:
     if shutil.which("fish") is None:
-        refuse_to_skip("needs fish")
+        pytest.skip("needs fish")
     script = shared / "fish" / "vendor_completions.d" / "fallow.fish"
     lines = (
         "fallow dem",

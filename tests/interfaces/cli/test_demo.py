@@ -17,6 +17,8 @@ from tests.interfaces.cli.filled import Fill
 from tests.places import BIN, LIMIT_S
 from tests.waiting import PROGRAM_S, until
 
+pytestmark = pytest.mark.more
+
 
 def leftovers(folder: str) -> list[str]:
     """Processes that still have the story's folder in their environment."""
@@ -121,7 +123,7 @@ def test_on_a_terminal_it_stays_until_a_key_is_pressed(fallow: Fallow, tmp_path:
         assert termios.tcgetattr(its) == before
     finally:
         story.kill()
-        story.wait()
+        story.wait(LIMIT_S)
         os.close(ours)
         os.close(its)
     assert list(stories.iterdir()) == []

@@ -19,6 +19,8 @@ from tests.interfaces.cli.filled import Fill
 from tests.places import LIMIT_S
 from tests.waiting import PROGRAM_S, until
 
+pytestmark = pytest.mark.more
+
 RULE = "[machine]\nevery = '0.2s'\n[[idle]]\nname = 'forgotten'\nidle_for = '0.5s'\nwarmup = 0\n"
 
 
@@ -56,7 +58,7 @@ class Watched:
         """What each card did is known as soon as it is free; of one that idles only once that has lasted."""
         for job in self._jobs:
             job.kill()
-            job.wait()
+            job.wait(LIMIT_S)
 
 
 @pytest.fixture
@@ -74,7 +76,7 @@ def test_readers_beside_the_daemon_and_inside_it_cost_no_row(watched: Watched, s
         assert simulated("why", "--alone", str(gpu)).returncode == 0
         assert len(watched.rows()) == gpu + 1
     watched.up.process.kill()
-    watched.up.process.wait()
+    watched.up.process.wait(LIMIT_S)
     assert len(watched.rows()) == 4, "and after a kill"
 
 

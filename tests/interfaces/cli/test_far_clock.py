@@ -9,6 +9,8 @@ import pytest
 from tests.conftest import Fallow
 from tests.places import REPOSITORY
 
+pytestmark = pytest.mark.more
+
 YEAR_9000_S = 221_845_392_000
 LAST_S = 9_223_000_000  # some days before Python's last second, in the year 2262
 

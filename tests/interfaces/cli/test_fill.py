@@ -36,7 +36,7 @@ def newcomer(simulated: Fallow) -> Iterator[Callable[..., subprocess.Popen[bytes
     yield come
     for process in came:
         process.kill()
-        process.wait()
+        process.wait(LIMIT_S)
 
 
 def test_a_filler_comes_leaves_for_a_newcomer_and_comes_back(fill: StartFill, newcomer: Callable) -> None:
@@ -46,7 +46,7 @@ def test_a_filler_comes_leaves_for_a_newcomer_and_comes_back(fill: StartFill, ne
     assert f"GPU 0: giving it back: pid {somebody.pid} of " in running.until("giving it back")
     running.until("GPU 0: given back after")
     somebody.kill()
-    somebody.wait()
+    somebody.wait(LIMIT_S)
     running.until("GPU 0: filling it")
 
 
@@ -67,6 +67,7 @@ def test_a_filler_started_through_a_shell_is_known_as_its_own_and_goes_whole(
     assert len(running.told("giving it back")) == 1
 
 
+@pytest.mark.more
 def test_a_sweep_of_short_trials_keeps_its_card(fill: StartFill, tmp_path: pathlib.Path) -> None:
     """F24: a child that has ended since the look is nobody; one whose parent has just ended is the filler's."""
     done = tmp_path / "done"
@@ -76,7 +77,7 @@ def test_a_sweep_of_short_trials_keeps_its_card(fill: StartFill, tmp_path: pathl
     running.until("filling it")
     wait_for_lines(done, 1)
     running.process.terminate()
-    _, rest = running.process.communicate()
+    _, rest = running.process.communicate(timeout=LIMIT_S)
     assert "giving it back" not in "\n".join([*running.said, rest])
 
 
@@ -173,7 +174,7 @@ def test_one_filler_over_all_waits_until_all_are_quiet(
     running = fill("--together", "--idle-for", "0", "--", "sh", "-c", f"echo {{gpu}} >> {facts}; sleep 1000")
     running.until("GPUs 0,1,2,3: left alone: pid")
     somebody.kill()
-    somebody.wait()
+    somebody.wait(LIMIT_S)
     assert wait_for_lines(facts, 1) == ["0,1,2,3"]
     newcomer("3")
     running.until("GPUs 0,1,2,3: given back")
@@ -201,17 +202,18 @@ def test_an_ignored_program_may_stay(fill: StartFill, newcomer: Callable) -> Non
     assert running.told("giving it back") == [gave_way]
     running.until("given back after")
     other.kill()
-    other.wait()
+    other.wait(LIMIT_S)
     running.until("filling it")
     assert ignored.poll() is None
 
 
+@pytest.mark.more
 def test_a_filler_that_dies_at_once_is_told_once(fill: StartFill, tmp_path: pathlib.Path) -> None:
     tries = tmp_path / "tries"
     running = fill("--gpus", "0", "--idle-for", "0", "--", "sh", "-c", f"echo x >> {tries}; exit 3")
     wait_for_lines(tries, 3)
     running.process.terminate()
-    _, rest = running.process.communicate()
+    _, rest = running.process.communicate(timeout=LIMIT_S)
     assert rest.count("the filler ended with exit code 3") == 1
     assert rest.count("filling it") == 1
 
@@ -290,6 +292,7 @@ def test_a_dry_run_starts_nothing_and_says_what_it_would(
     assert not facts.exists()
 
 
+@pytest.mark.more
 def test_why_tells_the_story_of_a_filler(fill: StartFill, newcomer: Callable, simulated: Fallow) -> None:
     running = fill("--gpus", "0", "--idle-for", "0", "--", "sleep", "1000")
     running.until("filling it")
@@ -354,6 +357,7 @@ def test_a_reader_who_stops_reading_stops_no_yield(
     os.close(ours)
 
 
+@pytest.mark.more
 def test_a_keeper_that_does_not_answer_is_killed_with_its_filler(
     fill: StartFill, newcomer: Callable, tmp_path: pathlib.Path
 ) -> None:

@@ -14,6 +14,7 @@ import pytest
 from fallow.actuators.process.yield_channel import VARIABLE, KeeperLine, YieldLine
 from tests.conftest import Fallow
 from tests.interfaces.cli.filled import Fill, until_there, wait_for_lines
+from tests.places import LIMIT_S
 
 # Writes down what its keeper lets it do when it is asked to leave.
 LISTENER = """
@@ -57,7 +58,7 @@ def newcomer(simulated: Fallow) -> Iterator[Callable[[], None]]:
     yield come
     for process in came:
         process.kill()
-        process.wait()
+        process.wait(LIMIT_S)
 
 
 def listening_filler(simulated: Fallow, folder: pathlib.Path, *options: str) -> tuple[Fill, pathlib.Path]:
@@ -86,6 +87,7 @@ def test_whoever_has_claimed_the_card_is_not_kept_waiting_by_a_filler_that_stays
     assert said.read_text() == "0\n"
 
 
+@pytest.mark.more
 def test_burn_stays_and_the_card_counts_as_given_back_when_its_memory_is_free(
     simulated: Fallow, newcomer: Callable[[], None]
 ) -> None:
@@ -102,6 +104,7 @@ def test_burn_stays_and_the_card_counts_as_given_back_when_its_memory_is_free(
     assert gone_s - freed_s > 0.5, "it ended at once"
 
 
+@pytest.mark.more
 def test_a_filler_that_talks_without_pause_is_not_listened_to_before_it_is_asked(
     simulated: Fallow, newcomer: Callable[[], None], tmp_path: pathlib.Path
 ) -> None:

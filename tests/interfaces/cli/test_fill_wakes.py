@@ -13,7 +13,9 @@ import pytest
 from tests.conftest import Fallow
 from tests.interfaces.cli.filled import Fill, pids_written, wait_for_end, wait_for_lines
 from tests.length import COMINGS
+from tests.places import LIMIT_S
 from tests.standin import Process, World
+from tests.waiting import end
 
 # Opens the node so often as its first word says, keeps it open, and says so.
 OPENER = "import sys\nkept = [open(sys.argv[2]) for _ in range(int(sys.argv[1]))]\nprint('open', flush=True)\ninput()"
@@ -62,8 +64,7 @@ def program(fallow: Fallow) -> Iterator[Callable[..., subprocess.Popen[str]]]:
 
     yield start
     for process in started:
-        process.kill()
-        process.communicate()
+        end(process)
 
 
 def node(fallow: Fallow, card: int = 0) -> str:
@@ -184,7 +185,7 @@ def test_random_comings_and_goings_leave_no_filler_over_and_never_two_on_a_card(
         elif filled:
             running.until(f"GPU {card}: given back")
     running.process.send_signal(signal.SIGTERM)
-    running.process.communicate()
+    running.process.communicate(timeout=LIMIT_S)
     wait_for_end(pids_written(pids))
     assert not wrong.exists()
 
@@ -216,7 +217,7 @@ input()
     nodes[0].graphics = [Process(os.getpid(), 2**30)]
     assert running.until("GPU 0: given back after").endswith("it is suspended"), "it had been running again"
     running.process.kill()
-    running.process.wait()
+    running.process.wait(LIMIT_S)
     os.kill(pid, 0)  # suspended on purpose, it outlives even that
     os.kill(keeper, signal.SIGTERM)
     wait_for_end([pid])

@@ -202,7 +202,7 @@ def start_sleeper():  # noqa: ANN201
     yield start
     for process in started:
         process.kill()
-        process.wait()
+        process.wait(LIMIT_S)
 
 
 def test_a_process_that_runs_speaks_against_it(

@@ -23,6 +23,8 @@ from tests.conftest import Fallow
 from tests.places import LIMIT_S
 from tests.standin import MigInstance, Process, World
 
+pytestmark = pytest.mark.more
+
 GIB = 2**30
 
 
@@ -65,10 +67,10 @@ def test_the_line_is_visible_and_who_is_stopped_in_it_keeps_nobody_waiting(simul
     assert gpu["waiting"] == 1
     assert "1 waiting for it" in simulated("status", "-l", "0").stdout
     waiting.send_signal(signal.SIGSTOP)
-    job.communicate("\n")
+    job.communicate("\n", timeout=LIMIT_S)
     assert simulated("run", "--gpus", "0", "--", "true").returncode == 0
     waiting.send_signal(signal.SIGCONT)
-    assert waiting.communicate()[0] == "mine\n"
+    assert waiting.communicate(timeout=LIMIT_S)[0] == "mine\n"
 
 
 def test_a_shared_card_is_judged_by_its_last_seconds_and_not_by_an_instant(
@@ -99,7 +101,7 @@ def test_a_card_that_appears_while_somebody_waits_is_given_to_them(
     assert waiting.stderr is not None
     assert "waiting" in waiting.stderr.readline()
     world.heal()
-    assert waiting.communicate()[0] == f"{world[1].uuid}\n"
+    assert waiting.communicate(timeout=LIMIT_S)[0] == f"{world[1].uuid}\n"
 
 
 def test_instances_that_are_made_while_somebody_waits_are_given_to_them(
@@ -111,7 +113,7 @@ def test_instances_that_are_made_while_somebody_waits_are_given_to_them(
     assert waiting.stderr is not None
     assert "waiting" in waiting.stderr.readline()
     world[0].mig = [MigInstance(uuid="MIG-bbbb")]
-    assert waiting.communicate()[0] == "MIG-bbbb\n"
+    assert waiting.communicate(timeout=LIMIT_S)[0] == "MIG-bbbb\n"
 
 
 def test_a_forked_child_that_leaves_the_block_does_not_end_the_claim_of_its_parent(fallow: Fallow) -> None:
@@ -141,7 +143,7 @@ def test_what_a_killed_launcher_left_behind_keeps_its_card(make_world: Callable[
     assert launcher.stdout is not None
     child = int(launcher.stdout.readline())
     launcher.kill()
-    launcher.wait()
+    launcher.wait(LIMIT_S)
     refused = fallow("run", "--", "true")
     assert refused.returncode == 75
     assert f"pid {child} of an earlier launch still runs" in refused.stderr
@@ -151,7 +153,7 @@ def test_what_a_killed_launcher_left_behind_keeps_its_card(make_world: Callable[
     pidfd = os.pidfd_open(child)
     signal.pidfd_send_signal(pidfd, signal.SIGKILL)
     os.close(pidfd)
-    assert waiting.communicate()[0] == "mine\n"
+    assert waiting.communicate(timeout=LIMIT_S)[0] == "mine\n"
 
 
 @pytest.mark.parametrize(
@@ -175,7 +177,7 @@ def test_a_label_that_somebody_forged_breaks_and_deceives_nobody(simulated: Fall
         assert done.returncode in (0, 75), done.stderr
         assert "\x1b" not in done.stdout + done.stderr
         assert not re.search(r"^ ?GPU 9", done.stdout + done.stderr, re.MULTILINE)
-    job.communicate("\n")
+    job.communicate("\n", timeout=LIMIT_S)
 
 
 def test_a_command_line_that_is_no_text_breaks_nobody(simulated: Fallow) -> None:
@@ -185,7 +187,7 @@ def test_a_command_line_that_is_no_text_breaks_nobody(simulated: Fallow) -> None
     done = simulated("status", PYTHONIOENCODING="utf-8:strict")
     assert done.returncode == 0
     assert "\x1b" not in done.stdout
-    job.communicate("\n")
+    job.communicate("\n", timeout=LIMIT_S)
 
 
 @pytest.mark.parametrize("value", ["²", "1²", "0-99999999999", "9" * 400])
@@ -209,7 +211,7 @@ def test_a_thousand_locks_that_are_nobodys_place_keep_nobody_waiting(simulated: 
     assert "after waiting 0.2s" in done.stderr
     assert "ahead in line" not in done.stderr
     os.close(fd)
-    job.communicate("\n")
+    job.communicate("\n", timeout=LIMIT_S)
 
 
 def in_shell(fallow: Fallow, script: str) -> subprocess.CompletedProcess[str]:
@@ -260,7 +262,7 @@ def test_ctrl_c_stops_the_script_around_us_too(simulated: Fallow) -> None:
     shell.wait(LIMIT_S)
     os.close(ours)
     assert shell.returncode == -signal.SIGINT
-    job.communicate("\n")
+    job.communicate("\n", timeout=LIMIT_S)
 
 
 def _lead() -> None:
@@ -347,4 +349,4 @@ def test_a_burst_of_launches_is_served_and_not_refused(fallow: Fallow) -> None:
         assert launch.stdout is not None
         assert launch.stdout.readline() == "up\n", launch.stderr.read() if launch.stderr else ""
     for launch in launches:
-        launch.communicate("\n")
+        launch.communicate("\n", timeout=LIMIT_S)

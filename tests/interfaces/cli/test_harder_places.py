@@ -19,6 +19,8 @@ from tests.interfaces.cli.test_run_stops import FAST, job
 from tests.places import LIMIT_S
 from tests.standin import MigInstance, World
 
+pytestmark = pytest.mark.more
+
 __all__ = ["systemctl"]
 
 

@@ -31,6 +31,7 @@ from tests.conftest import Fallow
 from tests.engine.history.life import gpu_status
 from tests.interfaces.cli.filled import Fill
 from tests.length import examples
+from tests.places import LIMIT_S
 from tests.standin import World
 from tests.waiting import PROGRAM_S, until
 
@@ -45,6 +46,7 @@ def test_free_gpus_are_idle_now_and_for_how_long_is_not_known_without_a_daemon(s
     assert "GPU 0: cannot be told: free; since when is not known" in asked.stdout
 
 
+@pytest.mark.more
 def test_one_gpu_in_use_is_enough_for_a_no_and_the_others_are_still_idle(simulated: Fallow) -> None:
     with subprocess.Popen([sys.executable, "-c", WORKS], env=simulated.on("2")) as job:
         try:
@@ -59,6 +61,7 @@ def test_one_gpu_in_use_is_enough_for_a_no_and_the_others_are_still_idle(simulat
             job.kill()
 
 
+@pytest.mark.more
 def test_the_daemon_knows_for_how_long(simulated: Fallow) -> None:
     running = Fill(simulated.start("up"))
     running.until("up, ")
@@ -67,6 +70,7 @@ def test_the_daemon_knows_for_how_long(simulated: Fallow) -> None:
     assert simulated("idle", "--for", "2s", "--alone").returncode == 75
 
 
+@pytest.mark.more
 def test_what_is_not_idle_for_long_enough_is_not_called_in_use(simulated: Fallow) -> None:
     with subprocess.Popen(["sleep", "1000"], env=simulated.on("1")) as job:
         try:
@@ -80,6 +84,7 @@ def test_what_is_not_idle_for_long_enough_is_not_called_in_use(simulated: Fallow
             job.kill()
 
 
+@pytest.mark.more
 def test_no_time_counts_for_a_process_from_before_it_came(simulated: Fallow) -> None:
     with subprocess.Popen(["sleep", "1000"], env=simulated.on("2")) as first:
         running = Fill(simulated.start("up"))
@@ -168,7 +173,7 @@ def holder(simulated: Fallow) -> Iterator[Callable[[str], None]]:
     yield start
     for process in started:
         os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
+        process.wait(LIMIT_S)
 
 
 def told_in_time(fallow: Fallow, *words: str) -> subprocess.CompletedProcess[str]:
@@ -178,6 +183,7 @@ def told_in_time(fallow: Fallow, *words: str) -> subprocess.CompletedProcess[str
     )
 
 
+@pytest.mark.more
 def test_a_job_that_works_on_the_cpu_alone_is_a_no_with_the_condition_and_a_yes_without(
     simulated: Fallow, holder: Callable[[str], None]
 ) -> None:
@@ -191,6 +197,7 @@ def test_a_job_that_works_on_the_cpu_alone_is_a_no_with_the_condition_and_a_yes_
     assert [each["idle"] for each in told["gpus"]] == [True, True, False, True]
 
 
+@pytest.mark.more
 def test_a_job_whose_conditions_say_no_is_a_yes_and_one_that_cannot_be_told_is_75(
     simulated: Fallow, holder: Callable[[str], None]
 ) -> None:
@@ -214,6 +221,7 @@ def test_an_address_that_answers_200_is_a_no_also_where_nobody_holds_the_gpu(sim
             server.shutdown()
 
 
+@pytest.mark.more
 def test_a_process_without_a_gpu_is_asked_by_conditions_too_and_a_user_without_one_cannot_be_told(
     simulated: Fallow,
 ) -> None:
@@ -239,6 +247,7 @@ class Busy(BaseHTTPRequestHandler):
         pass
 
 
+@pytest.mark.more
 def test_the_api_answers_by_conditions_and_opens_nothing_for_others(
     simulated: Fallow, holder: Callable[[str], None]
 ) -> None:

@@ -54,6 +54,7 @@ def port(stage: Stage) -> int:
 
 
 @pytest.mark.parametrize("condition", ["io:1KB", "net:1KB", "jupyter:9h"])
+@pytest.mark.more
 def test_what_the_kernel_hides_of_others_the_api_does_not_tell(stage: Stage, port: int, condition: str) -> None:
     page = http.client.HTTPConnection("127.0.0.1", port, timeout=LIMIT_S)
     page.request("GET", f"/api/v1/idle?gpus=0&unless={condition}")
@@ -71,6 +72,7 @@ def test_what_the_kernel_hides_of_others_the_api_does_not_tell(stage: Stage, por
         assert [status for status, _ in ask(stage, uid, f"gpus=0&unless={condition}")] == [200]
 
 
+@pytest.mark.more
 def test_of_others_the_api_tells_only_whether_they_use_the_cpu(stage: Stage, port: int) -> None:
     ((_, bob),), ((_, ada),) = ask(stage, BOB, "gpus=0&unless=cpu:1"), ask(stage, ADA, "gpus=0&unless=cpu:1")
     assert (bob["idle"], ada["idle"]) == (False, False)
@@ -78,6 +80,7 @@ def test_of_others_the_api_tells_only_whether_they_use_the_cpu(stage: Stage, por
     assert "of a core" in ada["gpus"][0]["because"]
 
 
+@pytest.mark.more
 def test_nobody_has_two_questions_by_conditions_open(stage: Stage, port: int) -> None:
     told = ask(stage, BOB, "gpus=0&unless=cpu:1", times=8)
     assert {status for status, _ in told} == {200, 429}

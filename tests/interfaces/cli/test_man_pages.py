@@ -10,9 +10,11 @@ import pytest
 from fallow.interfaces.cli.command_words import all_commands
 from fallow.interfaces.cli.main import COMMANDS
 from fallow.interfaces.cli.man_pages import man_pages
-from tests.conftest import Fallow, refuse_to_skip
+from tests.conftest import Fallow
 from tests.places import LIMIT_S
 from tests.typed import READY, program_that_tells, shell
+
+pytestmark = pytest.mark.more
 
 
 @pytest.fixture(scope="module")
@@ -26,7 +28,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, pathlib.Path]:
 def shown(*pages: pathlib.Path) -> tuple[str, str]:
     """What man shows, and what it warns of."""
     if shutil.which("man") is None:
-        refuse_to_skip("needs man")
+        pytest.skip("needs man")
     done = subprocess.run(
         ["man", "--warnings", "-l", *map(str, pages)],
         env={"PATH": os.environ["PATH"], "LC_ALL": "C.UTF-8", "MANWIDTH": "100"},

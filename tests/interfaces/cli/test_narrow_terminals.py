@@ -10,6 +10,8 @@ from fallow.interfaces.cli.main import COMMANDS
 from tests.conftest import Fallow
 from tests.interfaces.cli.test_report import record, two_cards
 
+pytestmark = pytest.mark.more
+
 NARROW = "40"
 
 

@@ -4,6 +4,8 @@ import pytest
 
 from tests.conftest import Fallow
 
+pytestmark = pytest.mark.more
+
 
 @pytest.mark.parametrize(
     "words",

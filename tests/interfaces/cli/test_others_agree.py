@@ -5,6 +5,8 @@ import os
 import subprocess
 import sys
 
+import pytest
+
 from tests.conftest import Fallow
 from tests.standin import Process, World
 
@@ -50,6 +52,7 @@ def test_nvitop_agrees(world: World, fallow: Fallow) -> None:
         assert {name: mine[name] for name in theirs} == theirs
 
 
+@pytest.mark.more
 def test_gpustat_agrees_and_we_tell_more_where_it_fails(world: World, fallow: Fallow) -> None:
     furnish(world)
     ours = json.loads(fallow("status", "--json").stdout)["gpus"]

@@ -8,6 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.conftest import Fallow
+from tests.places import LIMIT_S
 from tests.standin import MigInstance, Process, World
 
 GIB = 2**30
@@ -164,7 +165,7 @@ def test_waiting_ends_when_a_card_is_free(world: World, fallow: Fallow) -> None:
     assert waiting.stderr is not None
     assert "waiting for 1 GPU" in waiting.stderr.readline()
     world[6].utilization = 0
-    assert waiting.communicate()[0] == "6\n"
+    assert waiting.communicate(timeout=LIMIT_S)[0] == "6\n"
 
 
 def test_a_claimed_card_is_not_picked(simulated: Fallow) -> None:
@@ -174,5 +175,5 @@ def test_a_claimed_card_is_not_picked(simulated: Fallow) -> None:
     done = simulated("pick", "--gpus", "1")
     assert done.returncode == 75
     assert "claimed by" in done.stderr
-    job.communicate("\n")
+    job.communicate("\n", timeout=LIMIT_S)
     assert simulated("pick", "--gpus", "1").stdout == "1\n"

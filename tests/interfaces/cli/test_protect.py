@@ -15,6 +15,7 @@ from fallow.core.protections import Affected, Everything, OneProcess, covering
 from fallow.readers.proc import Proc
 from tests.actuators.claims.test_users import ADA, BOB, Users
 from tests.conftest import Fallow
+from tests.places import LIMIT_S
 from tests.waiting import PROGRAM_S, until
 
 _EXIT_OF_ONE_THREAD = {"x86_64": 60, "aarch64": 93}
@@ -46,6 +47,7 @@ def test_subjects_are_the_machine_a_gpu_a_process_or_a_user(simulated: Fallow) -
         assert rows[0]["subject"].startswith(kept)
 
 
+@pytest.mark.more
 def test_a_process_is_named_by_its_pid_alone_and_shown_with_the_gpu_that_it_is_on(simulated: Fallow) -> None:
     with subprocess.Popen(["sleep", "1000"], env=simulated.on("1")) as job:
         try:
@@ -60,6 +62,7 @@ def test_a_process_is_named_by_its_pid_alone_and_shown_with_the_gpu_that_it_is_o
     assert sentence not in other
 
 
+@pytest.mark.more
 def test_the_list_names_a_job_that_protects_itself_by_its_environment(
     simulated: Fallow, tmp_path: pathlib.Path
 ) -> None:
@@ -75,7 +78,7 @@ def test_the_list_names_a_job_that_protects_itself_by_its_environment(
             job.kill()
     until(lambda: simulated("protect", "--list").stdout == "nothing is protected\n", pause_s=PROGRAM_S)
     up.terminate()
-    up.wait()
+    up.wait(LIMIT_S)
 
 
 def test_a_gpu_is_named_as_people_name_it_and_by_its_uuid_where_it_cannot_be_read(simulated: Fallow) -> None:
@@ -116,7 +119,7 @@ def test_a_hold_on_a_process_ends_with_it(tmp_path: pathlib.Path) -> None:
     machine = Affected(machine=True)
     assert [protection.id for protection in covering(protections.active(999.0), machine, 999.0)] == [number]
     job.kill()
-    job.wait()
+    job.wait(LIMIT_S)
     assert protections.active(999.0) == []
     assert list((tmp_path / "claims").glob("protection-*")) == []
 
@@ -150,7 +153,7 @@ def test_a_process_whose_first_thread_has_ended_is_still_held(tmp_path: pathlib.
     assert select.select([pidfd], [], [], 30)[0]
     os.close(pidfd)
     assert Proc().has_ended(job.pid, stat.birth), "nobody has reaped it, and it has ended"
-    job.communicate()
+    job.communicate(timeout=LIMIT_S)
 
 
 def test_a_hold_ends_by_itself(protections: ProtectionFolder) -> None:

@@ -21,6 +21,9 @@ from fallow.interfaces.render.as_json import protection_facts
 from tests.actuators.claims.test_users import ADA, BOB, Users
 from tests.conftest import Fallow
 from tests.places import LIMIT_S
+from tests.waiting import end
+
+pytestmark = pytest.mark.more
 
 NOW_S = 1_800_000_000.0
 NONSENSE = [
@@ -508,8 +511,7 @@ def test_a_job_is_left_alone_after_a_neighbour_took_its_hold_away(open_folder: p
         watched.communicate(timeout=LIMIT_S)
         assert watched.returncode == 124, "nothing but the protection had kept it"
     finally:
-        watched.kill()
-        watched.communicate()
+        end(watched)
 
 
 def test_targets_as_they_are_written_are_read_back() -> None:

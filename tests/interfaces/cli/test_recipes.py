@@ -14,6 +14,8 @@ from tests.places import LIMIT_S, REPOSITORY
 from tests.real_hub import Hub
 from tests.waiting import PROGRAM_S, until
 
+pytestmark = pytest.mark.more
+
 PAGE = (REPOSITORY / "docs" / "guides" / "recipes.md").read_text()
 WORKS = "while True: pass"
 StartHub = Callable[[str], Hub]
@@ -38,7 +40,8 @@ def start_hub(tmp_path: pathlib.Path, simulated: Fallow) -> Iterator[StartHub]:
         hub.close()
 
 
-@pytest.mark.in_full
+@pytest.mark.more
+@pytest.mark.engine
 def test_the_culler_of_jupyterhub_ends_a_server_on_an_idle_gpu_and_none_that_works_or_cannot_be_told(
     simulated: Fallow, start_hub: StartHub, tmp_path: pathlib.Path
 ) -> None:

@@ -12,6 +12,8 @@ from tests.actuators.claims.test_users import ADA, BOB, Users
 from tests.conftest import Fallow
 from tests.places import LIMIT_S, REPOSITORY
 
+pytestmark = pytest.mark.more
+
 NO_APPRISE = "a notice to ntfy://… needs apprise, which is not installed; run: {python} -m pip install apprise"
 UNKNOWN = "no notice can be sent to pigeon://…: Apprise does not know the address"
 NO_COMMAND = "there is no command 'no-such-thing' to run"
@@ -193,4 +195,4 @@ def sleeper_of():  # noqa: ANN201
     yield start
     for process in started:
         process.kill()
-        process.wait()
+        process.wait(LIMIT_S)

@@ -12,6 +12,8 @@ from tests.conftest import Fallow
 from tests.interfaces.cli.filled import Fill
 from tests.places import LIMIT_S
 
+pytestmark = pytest.mark.more
+
 __all__ = ["users"]
 
 

@@ -215,6 +215,7 @@ def rows_of(told: str) -> list[str]:
     return told.split("\n\n", maxsplit=1)[0].splitlines()[1:]
 
 
+@pytest.mark.more
 def test_what_simulated_gpus_did_is_in_no_report_of_the_real_ones_and_the_other_way_round(recorded: Fallow) -> None:
     before = recorded("report", "--by", "user").stdout
     done = recorded("up", "--simulate=3xH100", "--for", "3s")
@@ -359,6 +360,7 @@ def test_a_report_goes_to_what_is_no_file_too(recorded: Fallow) -> None:
     assert done.stdout.startswith("gpu,")
 
 
+@pytest.mark.more
 def test_the_price_is_that_of_the_config_which_the_daemon_runs_with(
     simulated: Fallow, tmp_path: pathlib.Path
 ) -> None:

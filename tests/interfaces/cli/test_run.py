@@ -39,7 +39,7 @@ def test_the_process_becomes_the_command(simulated: Fallow) -> None:
     job = simulated.start("run", "--", "sh", "-c", "echo $$; read line")
     assert job.stdout is not None
     assert int(job.stdout.readline()) == job.pid
-    job.communicate("\n")
+    job.communicate("\n", timeout=LIMIT_S)
 
 
 def test_the_command_has_the_caller_s_terminal(simulated: Fallow) -> None:
@@ -91,7 +91,7 @@ def test_more_than_one_launch_shares_the_machine_and_not_the_cards(simulated: Fa
     assert full.returncode == 75
     assert full.stderr.count("claimed by") == 4
     for job in jobs:
-        job.communicate("\n")
+        job.communicate("\n", timeout=LIMIT_S)
 
 
 def test_ctrl_c_while_waiting_leaves_the_line(simulated: Fallow) -> None:
@@ -102,10 +102,10 @@ def test_ctrl_c_while_waiting_leaves_the_line(simulated: Fallow) -> None:
     assert waiting.stderr is not None
     waiting.stderr.readline()
     waiting.send_signal(signal.SIGINT)
-    _, rest = waiting.communicate()
+    _, rest = waiting.communicate(timeout=LIMIT_S)
     assert waiting.returncode == -signal.SIGINT
     assert "Traceback" not in rest
-    job.communicate("\n")
+    job.communicate("\n", timeout=LIMIT_S)
     assert simulated("run", "--", "true").returncode == 0
 
 

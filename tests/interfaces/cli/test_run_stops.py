@@ -53,6 +53,7 @@ time.sleep({seconds})
 """
 
 
+@pytest.mark.more
 def test_a_job_that_uses_the_cpu_is_stopped_only_once_it_no_longer_does(simulated: Fallow) -> None:
     fast = ("--warmup", "0s", "--idle-timeout", "2s", "--unless", "cpu:5")
     done = simulated("run", *fast, "--", *job(ON_THE_CPU.replace("{seconds}", "600")))
@@ -63,6 +64,7 @@ def test_a_job_that_uses_the_cpu_is_stopped_only_once_it_no_longer_does(simulate
     assert "unless cpu:5: no" in story, "the evidence names the condition"
 
 
+@pytest.mark.more
 def test_a_condition_that_cannot_be_told_stops_nothing_and_is_said_once(
     simulated: Fallow, tmp_path: pathlib.Path
 ) -> None:
@@ -179,15 +181,16 @@ def test_when_the_wrapper_is_killed_the_job_goes_on_and_keeps_its_claim(simulate
     child = int(watched.stdout.readline())
     assert child != watched.pid
     watched.kill()
-    watched.wait()
+    watched.wait(LIMIT_S)
     assert simulated("pick", "--gpus", "0").returncode == 75
     watched.stdin.write("still here\n")
     watched.stdin.flush()
     assert watched.stdout.readline() == "still here\n"
-    watched.communicate()
+    watched.communicate(timeout=LIMIT_S)
     assert simulated("pick", "--gpus", "0").returncode == 0
 
 
+@pytest.mark.more
 def test_a_hold_keeps_a_job_alive_and_its_end_does_not(simulated: Fallow) -> None:
     watched = simulated.start("run", "--gpus", "0", "--idle-timeout", "10s", *FAST, "--", "sleep", "600")
     assert watched.stderr is not None
@@ -202,6 +205,7 @@ def test_a_hold_keeps_a_job_alive_and_its_end_does_not(simulated: Fallow) -> Non
     assert watched.returncode == 124
 
 
+@pytest.mark.more
 def test_stacks_are_in_a_file_that_the_message_names(simulated: Fallow, tmp_path: pathlib.Path) -> None:
     program = "def waits_for_ever():\n    time.sleep(600)\nwaits_for_ever()\n"
     words = ("run", "--idle-timeout", "1s", "--dump-stacks", *FAST, "--", *job(program))
@@ -219,6 +223,7 @@ def test_a_dry_run_lets_the_job_live_and_says_what_would_be(simulated: Fallow) -
     assert watched.returncode == 0
 
 
+@pytest.mark.more
 def test_stacks_that_cannot_be_read_keep_no_job_from_being_stopped(simulated: Fallow, tmp_path: pathlib.Path) -> None:
     """F3"""
     refuses = tmp_path / "py-spy"
@@ -230,6 +235,7 @@ def test_stacks_that_cannot_be_read_keep_no_job_from_being_stopped(simulated: Fa
     assert done.stderr.count("no stacks") == 1
 
 
+@pytest.mark.more
 def test_what_fails_after_a_job_keeps_nothing_from_following_and_is_told_once(
     simulated: Fallow, tmp_path: pathlib.Path
 ) -> None:
@@ -245,6 +251,7 @@ def test_what_fails_after_a_job_keeps_nothing_from_following_and_is_told_once(
     assert log.read_text() == "after\nafter\n"
 
 
+@pytest.mark.more
 def test_what_follows_a_stop_follows_only_a_stop_unless_always_is_said(
     simulated: Fallow, tmp_path: pathlib.Path
 ) -> None:
@@ -282,6 +289,7 @@ def test_wrong_words_are_answered_before_anything_runs(simulated: Fallow, words:
     assert says in done.stderr
 
 
+@pytest.mark.more
 def test_why_explains_a_stop_with_its_readings(simulated: Fallow) -> None:
     simulated("run", "--gpus", "2", "--idle-timeout", "1s", *FAST, "--", "sleep", "600")
     told = simulated("why", "2").stdout
@@ -298,6 +306,7 @@ def test_why_explains_a_stop_with_its_readings(simulated: Fallow) -> None:
     assert "GPU 3 is free" in simulated("why", "3").stdout
 
 
+@pytest.mark.more
 def test_whoever_still_holds_a_card_after_the_stop_is_named(make_world, fallow: Fallow) -> None:  # noqa: ANN001
     from tests.standin import Process
 
@@ -311,6 +320,7 @@ def test_whoever_still_holds_a_card_after_the_stop_is_named(make_world, fallow: 
     assert f"GPU 0 is still held by pid {os.getpid()}" in err
 
 
+@pytest.mark.more
 def test_a_journal_that_cannot_be_kept_is_told_and_stops_nothing(simulated: Fallow, tmp_path: pathlib.Path) -> None:
     (tmp_path / "file").touch()
     done = simulated(
@@ -340,6 +350,7 @@ time.sleep(600)
 """
 
 
+@pytest.mark.more
 def test_a_command_that_catches_the_signal_of_the_warning_can_save_its_work(simulated: Fallow) -> None:
     options = ("--idle-timeout", "4s", *FAST, "--warn-signal", "usr1")
     done = simulated("run", *options, "--", *job(SAVES))
@@ -348,6 +359,7 @@ def test_a_command_that_catches_the_signal_of_the_warning_can_save_its_work(simu
     assert (done.returncode, done.stdout) == (124, "saved\n" * sent)
 
 
+@pytest.mark.more
 def test_below_a_shell_that_does_not_catch_it_the_process_on_the_gpu_gets_the_signal(simulated: Fallow) -> None:
     options = ("--idle-timeout", "4s", *FAST, "--warn-signal", "USR1")
     done = simulated("run", *options, "--", "sh", "-c", '"$@"; true', "sh", *job(SAVES))

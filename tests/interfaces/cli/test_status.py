@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests.conftest import Fallow
+from tests.places import LIMIT_S
 from tests.standin import MigInstance, Process, World
 
 GIB = 2**30
@@ -161,7 +162,7 @@ def watched(fallow: Fallow, looks: int, change: Callable[[int], None] = lambda _
         statuses.append(json.loads(process.stdout.readline()))
         change(number)
     process.send_signal(2)
-    process.communicate()
+    process.communicate(timeout=LIMIT_S)
     assert process.returncode == -2, "Ctrl-C"
     return statuses
 
@@ -238,7 +239,7 @@ def test_a_claim_shows(simulated: Fallow) -> None:
     assert gpu["activity"] == "idle"
     assert "claimed by" in simulated("status", "-l").stdout
     assert "sh -c echo up" in simulated("status").stdout
-    job.communicate("\n")
+    job.communicate("\n", timeout=LIMIT_S)
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ from fallow.core.value import replace
 from fallow.interfaces.cli.status_choice import chosen
 from tests.conftest import Fallow
 from tests.core.gpus import GIB, held, idle
+from tests.places import LIMIT_S
 from tests.standin import Process, World
 
 HIDDEN = Unknown("not shown to us")
@@ -95,6 +96,7 @@ def test_a_wrong_order_is_answered_with_the_one_that_was_meant(simulated: Fallow
     assert "write index, memory, utilization, idle or user" in simulated("status", "--sort", "x").stderr
 
 
+@pytest.mark.more
 def test_a_pipe_gets_lines_of_80_columns_or_what_columns_says(simulated: Fallow) -> None:
     job = simulated.start("run", "--gpus", "0", "--", "sh", "-c", "echo up; read line", "x" * 200)
     assert job.stdout is not None
@@ -103,4 +105,4 @@ def test_a_pipe_gets_lines_of_80_columns_or_what_columns_says(simulated: Fallow)
         made = simulated("status", **variables).stdout.splitlines()
         assert len(made) == 2 + 4
         assert width - 2 <= max(map(len, made)) <= width
-    job.communicate("\n")
+    job.communicate("\n", timeout=LIMIT_S)

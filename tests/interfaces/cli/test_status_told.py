@@ -36,6 +36,7 @@ def wait_for_exec(process: "subprocess.Popen[str]", name: str) -> None:
         time.sleep(0.02)
 
 
+@pytest.mark.more
 def test_a_card_with_only_a_filler_on_it_is_filled_and_can_be_had(simulated: Fallow) -> None:
     """F9"""
     running = Fill(simulated.start("fill", "--gpus", "0", "--idle-for", "0", "--", "sleep", "1000"))
@@ -61,6 +62,7 @@ def test_the_mark_of_a_filler_on_somebodys_card_makes_it_nobodys_filler(world: W
     assert gpu["filler"] is None
 
 
+@pytest.mark.more
 def test_filled_hours_are_nobodys_and_cost_nothing(simulated: Fallow, tmp_path: pathlib.Path) -> None:
     """F9: root, who runs the filler, is not charged for it."""
     config = tmp_path / "fallow.toml"
@@ -87,6 +89,7 @@ def test_filled_hours_are_nobodys_and_cost_nothing(simulated: Fallow, tmp_path: 
     assert sum(total[part] for part in parts) == pytest.approx(total["observed_s"])
 
 
+@pytest.mark.more
 def test_a_claim_that_nobody_uses_is_the_claimers_and_not_free(world: World, fallow: Fallow) -> None:
     """V8"""
     launch = fallow.start("run", "--gpus", "2", "--", "sleep", "1000")
@@ -107,6 +110,7 @@ def test_a_claim_that_nobody_uses_is_the_claimers_and_not_free(world: World, fal
     assert gpu["claim"]["pid"] == launch.pid
 
 
+@pytest.mark.more
 def test_a_card_whose_name_is_no_text_costs_nobody_anything(world: World, fallow: Fallow) -> None:
     """F30"""
     world[1].name = "NVIDIA \udcff\udcfe"
@@ -170,7 +174,7 @@ def test_a_dumb_terminal_gets_table_after_table(simulated: Fallow) -> None:
             said += os.read(ours, 4096)
     finally:
         watching.kill()
-        watching.wait()
+        watching.wait(LIMIT_S)
         os.close(ours)
     assert b"\x1b" not in said
 

@@ -53,6 +53,7 @@ def test_a_job_is_stopped_with_all_below_it_and_its_memory_is_seen_to_be_free(
     assert "MiB are free again" in done.stdout
 
 
+@pytest.mark.more
 def test_the_journal_has_who_stopped_it_and_what_came_of_it(simulated: Fallow, start: Start) -> None:
     job = start(1)
     assert simulated("stop", str(job.pid), "--yes").returncode == 0
@@ -69,12 +70,14 @@ def test_one_that_ignores_the_signal_is_killed_after_the_grace(simulated: Fallow
     assert "killing what is left" in done.stderr
 
 
+@pytest.mark.more
 def test_another_signal_can_ask(simulated: Fallow, start: Start) -> None:
     job = start(1, DEAF)
     assert simulated("stop", "1", "--yes", "--signal", "USR1").returncode == 0
     assert job.ended_by() == signal.SIGUSR1
 
 
+@pytest.mark.more
 def test_only_what_is_on_the_named_gpu_is_stopped_also_of_what_was_started_together(
     simulated: Fallow, start: Start
 ) -> None:
@@ -88,6 +91,7 @@ def test_only_what_is_on_the_named_gpu_is_stopped_also_of_what_was_started_toget
 
 
 @pytest.mark.parametrize("subject", ["all", "mine", "1,2", "gpu:1-2"])
+@pytest.mark.more
 def test_several_are_stopped_at_once(simulated: Fallow, start: Start, subject: str) -> None:
     jobs = [start(1), start(2)]
     if subject == "gpu:1-2":
@@ -107,6 +111,7 @@ def test_a_dry_run_says_what_would_be_done_and_does_nothing(simulated: Fallow, s
     assert job.lives
 
 
+@pytest.mark.more
 def test_json_has_each_job_and_each_gpu(simulated: Fallow, start: Start) -> None:
     job = start(3)
     done = simulated("stop", "3", "--yes", "--json")
@@ -174,6 +179,7 @@ def test_on_a_terminal_a_yes_stops_it(simulated: Fallow, start: Start) -> None:
     assert "are free again" in out
 
 
+@pytest.mark.more
 def test_a_job_that_ends_while_a_person_thinks_is_said_to_have_ended(simulated: Fallow, start: Start) -> None:
     job = start(1)
     with on_terminal(simulated, "1") as asked:
@@ -290,7 +296,8 @@ def test_a_daemon_that_cannot_be_asked_is_reported_and_what_is_known_binds(
     with socket.socket(socket.AF_UNIX) as silent:
         silent.bind(str(tmp_path / "socket"))
         silent.listen()
-        done = simulated("stop", "1", "--yes", FALLOW_CONFIG=str(config), FALLOW_SOCKET=str(tmp_path / "socket"))
+        places = {"FALLOW_CONFIG": str(config), "FALLOW_SOCKET": str(tmp_path / "socket")}
+        done = simulated("stop", "1", "--yes", **places, FALLOW_DAEMON_TIMEOUT="1s")
     assert done.returncode == 1, done
     assert "protects by its config is not known: " in done.stderr
     assert "that is in [protect] of the config" in done.stdout
@@ -368,6 +375,7 @@ def test_of_a_launcher_that_holds_no_gpu_it_says_who_below_it_does(simulated: Fa
     assert job.lives
 
 
+@pytest.mark.more
 def test_a_process_that_has_only_claimed_a_gpu_is_stopped_and_one_on_another_gpu_is_not(
     fallow: Fallow, world: World
 ) -> None:
@@ -389,6 +397,7 @@ def child_of(pid: int) -> int:
     return int(words[0]) if words else 0
 
 
+@pytest.mark.more
 def test_a_job_that_fallow_run_watches_can_be_stopped_by_its_user(simulated: Fallow) -> None:
     watched = simulated.start("run", "--gpus", "1", "--idle-timeout", "1h", "--", "sleep", "1000")
     until(lambda: simulated("stop", "1", "--dry-run").returncode == 0, pause_s=0.5)
@@ -426,6 +435,7 @@ def test_without_a_daemon_nothing_is_known_to_be_idle(simulated: Fallow, start: 
     assert job.lives
 
 
+@pytest.mark.more
 def test_with_a_daemon_the_idle_job_is_stopped_and_the_busy_one_is_not(simulated: Fallow, start: Start) -> None:
     running = Fill(simulated.start("up"))
     running.until("up, ")
@@ -439,6 +449,7 @@ def test_with_a_daemon_the_idle_job_is_stopped_and_the_busy_one_is_not(simulated
     assert busy.lives
 
 
+@pytest.mark.more
 def test_a_job_whose_rule_is_paused_is_left_for_the_true_reason_and_is_as_idle_as_status_says(
     simulated: Fallow, start: Start, tmp_path: pathlib.Path
 ) -> None:
@@ -466,6 +477,7 @@ def test_a_job_whose_rule_is_paused_is_left_for_the_true_reason_and_is_as_idle_a
     assert job.lives
 
 
+@pytest.mark.more
 def test_a_job_is_not_idle_while_what_was_started_with_it_works(simulated: Fallow, start: Start) -> None:
     running = Fill(simulated.start("up"))
     running.until("up, ")

@@ -3,6 +3,8 @@
 import json
 import pathlib
 
+import pytest
+
 from tests.conftest import Fallow
 from tests.interfaces.cli.filled import Fill
 from tests.interfaces.cli.stopped import ALONE, Job
@@ -23,6 +25,7 @@ while True:
 RULE = "[[idle]]\nname = 'only-reports'\nidle_for = '2h'\nwarmup = '0s'\n"
 
 
+@pytest.mark.more
 def test_a_job_that_works_for_2_seconds_and_pauses_for_6_is_never_idle_though_a_rule_counts_its_pauses(
     simulated: Fallow, tmp_path: pathlib.Path
 ) -> None:

@@ -10,12 +10,11 @@ from contextlib import suppress
 import pytest
 
 from tests.actuators.claims.test_users import ADA, BOB, Users
-from tests.conftest import refuse_to_skip
 from tests.engine.idle_rules.test_dodged import SUDO
 from tests.interfaces.cli.stopped import is_running
 from tests.places import LIMIT_S
 from tests.standin import Process, World
-from tests.waiting import until
+from tests.waiting import end, until
 
 pytestmark = pytest.mark.several_users
 GIB = 2**30
@@ -36,8 +35,7 @@ def users(open_folder: pathlib.Path, library: pathlib.Path) -> Iterator[Users]:
         os.chown(open_folder / f"home-{uid}", uid, uid)
     yield made
     for process in made.started:
-        process.kill()
-        process.communicate()
+        end(process)
 
 
 @pytest.fixture
@@ -63,7 +61,7 @@ def start() -> Iterator[Start]:
     yield make
     for process in started:
         process.kill()
-        process.wait()
+        process.wait(LIMIT_S)
 
 
 def stop(users: Users, uid: int, *words: str) -> tuple[int, str, str]:
@@ -106,7 +104,7 @@ def unit() -> Iterator[Join]:
     roots = map(pathlib.Path, ("/sys/fs/cgroup", "/sys/fs/cgroup/unified", "/sys/fs/cgroup/systemd"))
     root = next((path for path in roots if (path / "cgroup.procs").exists()), None)
     if root is None:
-        refuse_to_skip("a process of a unit needs cgroups")
+        pytest.skip("a process of a unit needs cgroups")
     assert root is not None
     made: list[pathlib.Path] = []
 
@@ -141,7 +139,7 @@ def test_a_unit_or_container_of_another_with_the_same_name_keeps_nobody_from_sto
     assert f"{ADA}'s job {mine.pid} (sleep)" in out + err
     assert str(theirs.pid) not in out + err
     mine.kill()
-    mine.wait()
+    mine.wait(LIMIT_S)
     cards[0].compute = []
     code, _, err = stop(users, ADA, subject, "--dry-run")
     assert (code, "is not yours, so nothing is stopped" in err) == (77, True), err
@@ -168,6 +166,7 @@ def root_stops_what_it_started(users: Users, cards: World, keeper: "subprocess.P
         keeper.kill()
 
 
+@pytest.mark.more
 def test_a_user_cannot_pass_a_job_off_as_a_filler_by_a_name(users: Users, cards: World) -> None:
     script = "sleep 1000 & echo $!; wait"
     with subprocess.Popen(
@@ -182,6 +181,7 @@ def test_a_user_cannot_pass_a_job_off_as_a_filler_by_a_name(users: Users, cards:
         root_stops_what_it_started(users, cards, keeper)
 
 
+@pytest.mark.more
 def test_a_user_cannot_pass_a_job_off_as_a_filler_by_an_argument_of_roots_program(users: Users, cards: World) -> None:
     """As by a wrong name at a terminal, which stays among the words of `login` above the session that follows."""
     script = f"setpriv --reuid {BOB} --regid {BOB} --clear-groups sleep 1000 & echo $!; wait"
@@ -190,6 +190,7 @@ def test_a_user_cannot_pass_a_job_off_as_a_filler_by_an_argument_of_roots_progra
         root_stops_what_it_started(users, cards, keeper)
 
 
+@pytest.mark.more
 def test_a_user_cannot_pass_a_job_off_as_a_filler_by_a_setuid_program(
     users: Users, cards: World, open_folder: pathlib.Path
 ) -> None:

@@ -9,6 +9,7 @@ import pytest
 from tests.actuators.claims.test_users import ADA, Users
 from tests.actuators.claims.test_users import users as simulated_users  # noqa: F401  a fixture
 from tests.interfaces.cli.filled import Fill
+from tests.places import LIMIT_S
 from tests.waiting import until
 
 pytestmark = pytest.mark.several_users
@@ -42,9 +43,10 @@ def start(users: Users) -> Iterator[Start]:
     yield make
     for process in started:
         process.kill()
-        process.wait()
+        process.wait(LIMIT_S)
 
 
+@pytest.mark.more
 def test_a_gpu_of_another_is_never_said_to_be_empty(users: Users, start: Start) -> None:
     theirs = start(0)
     code, out, err = users.run(ADA, "stop", "1", "--dry-run")
@@ -52,6 +54,7 @@ def test_a_gpu_of_another_is_never_said_to_be_empty(users: Users, start: Start) 
     assert f"root's pid {theirs.pid} (sleep) is on GPU 1, so nothing is stopped: that needs root" in err
 
 
+@pytest.mark.more
 def test_a_plan_for_a_shared_gpu_names_the_job_of_the_other(users: Users, start: Start) -> None:
     theirs, _ = start(0), start(ADA)
     code, out, err = users.run(ADA, "stop", "1", "--dry-run")

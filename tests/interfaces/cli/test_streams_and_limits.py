@@ -18,6 +18,8 @@ from tests.house.test_documented import options
 from tests.interfaces.cli.test_hard_places import in_shell
 from tests.places import LIMIT_S, REPOSITORY
 
+pytestmark = pytest.mark.more
+
 NARROW = {"PYTHONIOENCODING": "ascii", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"}
 
 

@@ -50,6 +50,7 @@ def test_without_a_config_it_only_watches_and_ends_by_itself_with_0(up: StartUp)
     assert running.process.wait(LIMIT_S) == 0
 
 
+@pytest.mark.more
 def test_what_it_watches_is_in_the_history(simulated: Fallow) -> None:
     assert simulated("up", "--for", "3s").returncode == 0
     assert "free" in simulated("report", "--format", "csv").stdout
@@ -67,6 +68,7 @@ def test_the_first_gets_the_card_and_the_second_only_what_is_left(
     assert not running.told("second: GPU 0: filling it")
 
 
+@pytest.mark.more
 def test_a_second_one_says_who_runs_and_leaves(simulated: Fallow, config: Callable[[str], str], up: StartUp) -> None:
     file = config("")
     running = up("--config", file)
@@ -76,10 +78,11 @@ def test_a_second_one_says_who_runs_and_leaves(simulated: Fallow, config: Callab
     assert f"fallow up runs already: pid {running.process.pid} of " in second.stderr
     assert second.stderr.rstrip().endswith(f", with {file}")
     running.process.kill()
-    running.process.wait()
+    running.process.wait(LIMIT_S)
     assert simulated("up", "--for", "0.1s").returncode == 0, "a kill leaves nothing that blocks the next"
 
 
+@pytest.mark.more
 def test_a_second_one_with_another_socket_does_not_count_the_same_hours_again(
     simulated: Fallow, config: Callable[[str], str], up: StartUp, tmp_path: pathlib.Path
 ) -> None:
@@ -110,6 +113,7 @@ def test_a_lock_that_was_taken_away_is_there_again_before_a_second_one_counts_th
     assert f"fallow up runs already: pid {running.process.pid} of " in second.stderr
 
 
+@pytest.mark.more
 def test_history_is_left_to_the_one_that_has_its_lock_and_kept_again_after_it(
     simulated: Fallow, config: Callable[[str], str], up: StartUp, tmp_path: pathlib.Path
 ) -> None:
@@ -165,7 +169,7 @@ def test_a_dry_run_does_nothing_and_says_what_it_would(
     running = up("--dry-run", "--config", config(filler("work", f"echo x >> {facts}")))
     running.until("work: GPU 0: filling it")
     running.process.terminate()
-    running.process.communicate()
+    running.process.communicate(timeout=LIMIT_S)
     assert not facts.exists()
 
 
@@ -263,6 +267,7 @@ def test_it_tells_systemd_when_it_is_ready_reloads_lives_and_ends(
     assert running.process.wait(LIMIT_S) == -signal.SIGTERM
 
 
+@pytest.mark.more
 def test_a_loop_that_does_not_turn_does_not_feed_the_watchdog(
     fallow: Fallow, world: World, manager: Manager, config: Callable[[str], str]
 ) -> None:

@@ -13,6 +13,7 @@ import pytest
 from tests.conftest import Fallow
 from tests.interfaces.cli.filled import Fill, pids_written, wait_for_end, wait_for_lines
 from tests.places import LIMIT_S, OFTEN, REPOSITORY
+from tests.waiting import end
 
 pytestmark = pytest.mark.several_users
 
@@ -158,6 +159,7 @@ def test_an_ordinary_daemon_becomes_nobody_else(open_folder: pathlib.Path) -> No
     assert (done.returncode, "only root can run it as root" in done.stdout) == (78, True)
 
 
+@pytest.mark.more
 def test_a_daemon_that_no_command_can_ask_says_so_and_what_to_set(open_folder: pathlib.Path) -> None:
     line = [sys.executable, "-m", "tests.as_user", str(NEIGHBOUR.pw_uid), "up", "--for", "1s", "--config"]
     file, home = open_folder / "fallow.toml", open_folder / "home"
@@ -226,6 +228,7 @@ def test_a_hook_that_others_can_change_is_refused(simulated: Fallow, config: Wri
     )
 
 
+@pytest.mark.more
 def test_an_interpreter_and_a_folder_that_others_can_change_are_refused(
     simulated: Fallow, config: Write, box: pathlib.Path, open_folder: pathlib.Path
 ) -> None:
@@ -267,6 +270,7 @@ def test_a_program_that_is_only_where_others_can_put_one_is_refused_with_the_rea
     assert (done.returncode, f"others may write to {theirs}" in done.stdout) == (78, True)
 
 
+@pytest.mark.more
 def test_a_log_is_never_written_through_a_neighbours_link(
     up: Up, simulated: Fallow, open_folder: pathlib.Path, config: Write
 ) -> None:
@@ -282,8 +286,7 @@ def test_a_log_is_never_written_through_a_neighbours_link(
         as_neighbour(f"ln -s {target} {shared}/log")
         somebody.kill()
     running.until("is not to be trusted: ")
-    running.process.kill()
-    running.process.communicate()
+    end(running.process)
     assert target.read_text() == "root's\n"
     assert f"{shared}/log belongs to another user" in refused(simulated, config(text))
 

@@ -18,6 +18,8 @@ from tests.interfaces.cli.filled import Fill
 from tests.places import BIN, LIMIT_S
 from tests.waiting import PROGRAM_S, until
 
+pytestmark = pytest.mark.more
+
 
 class Up(Fill):
     """A `fallow up` whose log is read along, so that it never waits for us."""
@@ -53,8 +55,8 @@ def ups() -> Iterator[list[Up]]:
     yield started
     for each in started:
         each.process.kill()
-        each.process.wait()
-        each._reading.join()
+        each.process.wait(LIMIT_S)
+        each._reading.join(LIMIT_S)
         each.process.stderr.close()  # type: ignore[union-attr]
 
 

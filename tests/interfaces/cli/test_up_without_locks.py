@@ -12,6 +12,8 @@ from tests.conftest import Fallow
 from tests.interfaces.cli.filled import Fill, wait_for_lines
 from tests.places import LIMIT_S, ME, REPOSITORY
 
+pytestmark = pytest.mark.more
+
 CONFIG = """
 [terminals]
 users = "ignore"
@@ -32,7 +34,7 @@ def test_the_daemon_fills_a_gpu_where_nothing_can_be_locked_and_says_what_is_not
     facts, config = tmp_path / "facts", tmp_path / "fallow.toml"
     config.write_text(CONFIG.format(me=ME, facts=facts))
     without = [sys.executable, "-m", "tests.without_locks", error, str(tmp_path / "state")]
-    words = [*without, "fallow", "up", "--config", str(config)]
+    words = [*without, "fallow", "up", "--listen", "127.0.0.1:0", "--config", str(config)]
     running = Fill(simulated.start_other(*words, PYTHONPATH=str(REPOSITORY)))
     running.until("up, with ")
     assert wait_for_lines(facts, 1) == ["here"], "it does its work"
@@ -54,7 +56,7 @@ def test_rows_of_the_journal_that_waited_for_another_process_are_written_though_
 ) -> None:
     facts, config = tmp_path / "facts", tmp_path / "fallow.toml"
     config.touch()
-    running = Fill(simulated.start("up", "--config", str(config)))
+    running = Fill(simulated.start("up", "--listen", "127.0.0.1:0", "--config", str(config)))
     running.until("up, with ")
     with closing(sqlite3.connect(simulated.state / "journal.db", isolation_level=None)) as other:
         other.execute("BEGIN EXCLUSIVE")

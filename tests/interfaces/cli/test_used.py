@@ -42,6 +42,7 @@ def test_the_cost_is_left_out_if_one_gpu_has_no_price() -> None:
     assert line(Used(3600.0), gpus, Prices(0.5, (("H100", 2.0),))) == "2 GPUs for 1h: cost 2.50"
 
 
+@pytest.mark.more
 def test_a_job_that_is_stopped_ends_with_its_line(simulated: Fallow, tmp_path: pathlib.Path) -> None:
     config = tmp_path / "fallow.toml"
     config.write_text('[machine]\nprice = 3600000\ncurrency = "EUR"\n')
@@ -74,6 +75,7 @@ def test_the_line_is_a_message_of_the_log_in_json(simulated: Fallow) -> None:
     assert json.loads(done.stderr)["message"].startswith("1 GPU for ")
 
 
+@pytest.mark.more
 def test_energy_is_told_where_the_driver_counts_it(world: World, fallow: Fallow) -> None:
     world[0].energy_mj = 2**40
     assert fallow(*WATCHED, "--", "sleep", "6").stderr.endswith(" 0.0 Wh\n")

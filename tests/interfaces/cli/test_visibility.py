@@ -13,11 +13,10 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from tests.actuators.claims.test_users import ADA, BOB, Users
-from tests.conftest import refuse_to_skip
 from tests.interfaces.cli.filled import Fill
 from tests.places import BIN, LIMIT_S, REPOSITORY
 from tests.standin import Process, World
-from tests.waiting import PROGRAM_S, until
+from tests.waiting import PROGRAM_S, end, until
 
 pytestmark = pytest.mark.several_users
 SECRET = "hunter2-of-ada"
@@ -101,8 +100,7 @@ class Stage:
 
     def end(self) -> None:
         for process in (*self.started, *self.users.started):
-            process.kill()
-            process.communicate()
+            end(process)
 
 
 @pytest.fixture
@@ -170,6 +168,7 @@ def leaks(told: dict[str, str]) -> list[str]:
     return [f"{where}: {text}" for where, text in told.items() if any(secret in text for secret in SECRETS)]
 
 
+@pytest.mark.more
 def test_another_user_finds_the_secret_nowhere_and_its_owner_and_root_do(stage: Stage) -> None:
     pid = stage.hold_a_card()
     running, port = stage.be_up()
@@ -201,6 +200,7 @@ def test_another_user_finds_the_secret_nowhere_and_its_owner_and_root_do(stage: 
     assert {path.stat().st_mode & 0o077 for path in stage.state.rglob("history.db*")} == {0}, "root's alone"
 
 
+@pytest.mark.more
 def test_the_owner_of_the_machine_can_show_command_lines_to_everyone(stage: Stage) -> None:
     stage.hold_a_card()
     _, port = stage.be_up('show_commands = "everyone"')
@@ -237,7 +237,7 @@ def test_who_looks_alone_reads_their_own_lines_and_the_names_of_others(
 def test_what_hidepid_hides_from_a_user_the_daemon_does_not_tell_them(stage: Stage) -> None:
     hidden = ["unshare", "--mount", "sh", "-c", 'mount -t proc -o hidepid=2 proc /proc && exec "$@"', "sh"]
     if subprocess.run([*hidden, "true"], capture_output=True, check=False).returncode:
-        refuse_to_skip("a /proc with hidepid needs the right to mount")
+        pytest.skip("a /proc with hidepid needs the right to mount")
     pid = stage.hold_a_card()
     stage.be_up()
     look = [*hidden, "setpriv", f"--reuid={BOB}", f"--regid={BOB}", "--clear-groups", "cat", f"/proc/{pid}/cmdline"]

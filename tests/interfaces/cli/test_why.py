@@ -75,6 +75,7 @@ def test_with_a_daemon_it_says_which_rule_counts_and_when_it_would_act(
     assert simulated("why", "0").stdout.startswith("GPU 0 is free for ")
 
 
+@pytest.mark.more
 def test_without_a_daemon_one_look_says_what_it_can(simulated: Fallow, sleeper: subprocess.Popen[bytes]) -> None:
     for subject in ("3", str(sleeper.pid)):
         told = simulated("why", subject).stdout
@@ -86,6 +87,7 @@ def test_without_a_daemon_one_look_says_what_it_can(simulated: Fallow, sleeper: 
 
 
 @pytest.mark.parametrize("with_daemon", [False, True])
+@pytest.mark.more
 def test_why_and_status_name_the_hold_on_a_gpu_and_on_no_other(simulated: Fallow, *, with_daemon: bool) -> None:
     assert simulated("protect", "3", "--for", "2h", "--why", "debugging").returncode == 0
     if with_daemon:
@@ -120,6 +122,7 @@ def test_a_process_that_is_another_by_now_does_not_get_the_story_of_the_first(si
     assert "somebody's job: ask the job to end: it idled" in ended
 
 
+@pytest.mark.more
 def test_a_protection_has_one_end_in_one_answer(
     simulated: Fallow, sleeper: subprocess.Popen[bytes], tmp_path: pathlib.Path
 ) -> None:
@@ -254,6 +257,7 @@ def test_who_mistypes_a_user_or_writes_no_name_is_told_what_to_type(
         assert way in done.stderr
 
 
+@pytest.mark.more
 def test_a_rule_under_a_hold_says_who_holds_until_when_and_what_it_would_do_without(
     simulated: Fallow, sleeper: subprocess.Popen[bytes], tmp_path: pathlib.Path
 ) -> None:
@@ -293,6 +297,7 @@ def test_a_process_on_no_gpu_and_one_that_does_not_exist_are_refused(
         assert done.stderr.count("\n") == 1
 
 
+@pytest.mark.more
 def test_a_rule_that_does_not_judge_a_job_on_its_gpus_says_why(simulated: Fallow, tmp_path: pathlib.Path) -> None:
     rule = '[[idle]]\nname = "{}"\nidle_for = "30m"\n'
     rules = [
@@ -332,6 +337,7 @@ def test_a_process_that_does_not_exist_is_refused_also_while_all_is_protected(si
     assert done.stderr.startswith(f"fallow: there is neither a GPU nor a process {gone}, ")
 
 
+@pytest.mark.more
 def test_who_asks_about_a_launcher_is_told_which_process_below_it_is_on_a_gpu(simulated: Fallow) -> None:
     launcher = simulated.start("run", "--gpus", "1", "--idle-timeout", "1h", "--", "sleep", "1000")
     done = until(

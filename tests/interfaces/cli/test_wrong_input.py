@@ -8,6 +8,7 @@ import subprocess
 import pytest
 
 from tests.conftest import Fallow
+from tests.places import LIMIT_S
 from tests.standin import World
 
 
@@ -176,7 +177,7 @@ def test_a_command_that_is_not_there_is_told_before_anybody_waits(simulated: Fal
     assert job.stdout is not None
     job.stdout.readline()
     assert simulated("run", "--wait", "--", "no-such-thing").returncode == 127
-    job.communicate("\n")
+    job.communicate("\n", timeout=LIMIT_S)
 
 
 def test_whoever_stops_reading_our_output_gets_no_traceback(simulated: Fallow) -> None:

@@ -11,6 +11,8 @@ import pytest
 from tests.conftest import Fallow
 from tests.places import BIN, LIMIT_S, REPOSITORY
 
+pytestmark = pytest.mark.engine
+
 PAGE = (REPOSITORY / "docs" / "guides" / "recipes.md").read_text()
 FIRST, PROTECT = re.findall(r"```python\n(.*?)```", PAGE.partition("## A notebook")[2], re.DOTALL)
 CELLS = (
@@ -40,7 +42,7 @@ fallow.claimed(), "CUDA_VISIBLE_DEVICES" in os.environ, after == before""",
 )
 
 
-@pytest.mark.in_full
+@pytest.mark.more
 def test_a_notebook_shows_tables_and_its_claim_ends_with_its_kernel(
     simulated: Fallow, tmp_path: pathlib.Path
 ) -> None:

@@ -130,7 +130,7 @@ def test_a_call_leaves_no_thread_no_file_and_no_signal_handler(world: World, fal
         assert handlers() == before
         for thread in threading.enumerate():
             if thread is not threading.main_thread():
-                thread.join()
+                thread.join(LIMIT_S)
     """)
     done = subprocess.run(
         [sys.executable, "-c", program],
@@ -143,6 +143,7 @@ def test_a_call_leaves_no_thread_no_file_and_no_signal_handler(world: World, fal
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
+@pytest.mark.more
 def test_with_a_daemon_the_calls_know_for_how_long(here: Fallow) -> None:
     Fill(here.start("up")).until("up, ")
     looked = until(fallow.status, lambda told: all(gpu.for_s for gpu in told.gpus))

@@ -3,9 +3,13 @@
 import csv
 import io
 
+import pytest
+
 from fallow.core.fleet import FleetBy
 from fallow.engine.fleet.report import Told, added_up
 from fallow.interfaces.render.fleet_report import as_csv
+
+pytestmark = pytest.mark.more
 
 SECONDS = (10.0, 1.0, 2.0, 3.0, 4.0, 0.0, 0.0, 0.0, 0.0)
 

@@ -11,7 +11,7 @@ from fallow.interfaces.render.metrics import Metrics
 from tests.interfaces.web.test_metrics import DASHBOARD, with_a_pod
 from tests.real_prometheus import Exporter, Prometheus
 
-pytestmark = pytest.mark.in_full
+pytestmark = pytest.mark.engine
 
 
 def told() -> str:

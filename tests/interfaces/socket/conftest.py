@@ -10,6 +10,7 @@ import pytest
 
 from tests.conftest import Fallow
 from tests.places import LIMIT_S, REPOSITORY
+from tests.waiting import end
 
 Start = Callable[[Mapping[str, str]], subprocess.Popen[str]]
 
@@ -38,8 +39,7 @@ def starting() -> Iterator[Start]:
         yield start
     finally:
         for daemon in started:
-            daemon.kill()
-            daemon.communicate()
+            end(daemon)
 
 
 @pytest.fixture

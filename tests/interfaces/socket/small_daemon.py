@@ -30,6 +30,7 @@ from fallow.engine.park.wishes import WakeWish, Woken
 from fallow.interfaces.server_thread import ServerThread
 from fallow.readers.proc import user_name
 from tests.interfaces.web import clusters
+from tests.places import LIMIT_S
 from tests.reasons import said
 
 EVERY_S = 0.1
@@ -111,7 +112,7 @@ def main() -> None:
     daemon.answer()
     sys.stdin.readline()
     daemon.going = False
-    looking.join()
+    looking.join(LIMIT_S)
 
 
 if __name__ == "__main__":

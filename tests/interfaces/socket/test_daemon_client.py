@@ -17,6 +17,7 @@ from tests.conftest import Fallow
 from tests.engine.history.life import life
 from tests.engine.history.test_history import record
 from tests.interfaces.socket.conftest import Start
+from tests.places import LIMIT_S
 from tests.standin import World
 
 LONG_AGO_S = 1_700_000_100.0
@@ -69,18 +70,20 @@ def test_when_a_rule_stops_a_job_is_in_the_line_of_its_gpu(
     ]
 
 
+@pytest.mark.more
 def test_watch_goes_on_alone_when_the_daemon_ends(simulated: Fallow, daemon: subprocess.Popen[str]) -> None:
     watching = simulated.start("status", "--watch", "--json", "--every", "100ms", "-v")
     assert watching.stdout is not None
     assert json.loads(watching.stdout.readline())["gpus"][0]["for_s"] is not None
     daemon.kill()
-    daemon.wait()
+    daemon.wait(LIMIT_S)
     assert watching.stderr is not None
     assert "the daemon is left out" in watching.stderr.readline()
     later = [json.loads(watching.stdout.readline())["gpus"][0]["for_s"] for _ in range(40)]
     assert 0 in later, "witnessed anew, by ourselves"
 
 
+@pytest.mark.more
 def test_why_has_what_both_journals_have(simulated: Fallow, daemon: subprocess.Popen[str]) -> None:
     (event,) = told(simulated, "why", "0", "--json")["events"]
     assert event["because"] == "the small daemon says so"
@@ -117,7 +120,7 @@ def test_protections_are_placed_listed_and_released_through_the_daemon(
     assert "there is no protection 9" in simulated("protect", "--release", "9").stderr
 
 
-@pytest.mark.in_full
+@pytest.mark.more
 def test_a_report_from_the_daemon_is_the_same_as_from_its_file(
     simulated: Fallow, start_daemon: Start, tmp_path: pathlib.Path
 ) -> None:
@@ -202,6 +205,7 @@ def http(body: bytes, status: bytes = b"200 OK", length: int | None = None) -> b
     ],
     ids=str,
 )
+@pytest.mark.more
 def test_a_daemon_that_makes_no_sense_is_left_out(simulated: Fallow, lines: tuple[bytes, ...], says: str) -> None:
     with answer_with(pathlib.Path(simulated.environ["FALLOW_SOCKET"]), *lines):
         done = simulated("status", "--json", "-v", FALLOW_DAEMON_TIMEOUT="1.5s")
@@ -210,6 +214,7 @@ def test_a_daemon_that_makes_no_sense_is_left_out(simulated: Fallow, lines: tupl
     assert says in done.stderr
 
 
+@pytest.mark.more
 def test_a_dead_daemon_is_left_out_and_without_v_nothing_is_said(simulated: Fallow) -> None:
     answer_with(pathlib.Path(simulated.environ["FALLOW_SOCKET"])).close()
     done = simulated("status", "--json")
@@ -257,6 +262,7 @@ def sending_away(path: pathlib.Path) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("daemon", [crowded, sending_away])
+@pytest.mark.more
 def test_of_a_daemon_that_is_busy_nobody_says_that_it_has_no_history_and_watches_nothing(
     simulated: Fallow, daemon: Callable[[pathlib.Path], AbstractContextManager[None]]
 ) -> None:
@@ -298,7 +304,7 @@ def test_an_impostor_is_not_believed(open_folder: pathlib.Path) -> None:
         assert bob.stdout is not None
         assert bob.stdout.readline() == "ready\n"
         code, out, err = users.run(ADA, "status", "--json", "-v")
-        bob.communicate("")
+        bob.communicate("", timeout=LIMIT_S)
     assert code == 0
     assert f"runs as user {BOB}, which is neither root nor you" in err
     assert len(json.loads(out)["gpus"]) == 2
@@ -328,6 +334,7 @@ def test_a_hold_is_in_the_name_of_who_asks_and_only_they_or_root_release_it(
 
 
 @pytest.mark.several_users
+@pytest.mark.more
 def test_anybody_may_ask_for_a_report_though_the_folder_is_root_s(
     open_folder: pathlib.Path, start_daemon: Start
 ) -> None:

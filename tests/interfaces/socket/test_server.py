@@ -143,6 +143,7 @@ def test_a_request_without_an_end_ends_the_connection(path: str) -> None:
     assert answers(path)
 
 
+@pytest.mark.more
 def test_who_says_nothing_is_let_go(path: str) -> None:
     with connected(path) as connection:
         assert everything(connection) == b"", "closed after the time for a request"
@@ -157,6 +158,7 @@ def test_who_never_reads_keeps_nobody_from_an_answer(path: str) -> None:
 
 
 @pytest.mark.several_users
+@pytest.mark.more
 def test_a_user_has_some_connections_and_others_have_theirs(open_folder: pathlib.Path, start_daemon: Start) -> None:
     users = Users(open_folder)
     users.environ["FALLOW_STATE_DIR"] = str(open_folder / "state")
@@ -174,6 +176,7 @@ def test_a_user_has_some_connections_and_others_have_theirs(open_folder: pathlib
             connection.close()
 
 
+@pytest.mark.more
 def test_who_floods_it_waits_and_the_daemon_has_time(path: str) -> None:
     """Forty asks a second and no more, however many threads ask; on a busy machine some are given up."""
     import time
@@ -190,7 +193,7 @@ def test_who_floods_it_waits_and_the_daemon_has_time(path: str) -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join()
+        thread.join(LIMIT_S)
     took_s = time.monotonic() - began
     assert sum(done) > 80
     assert took_s > (sum(done) - 60) / 40, "the first forty at once, and some in the middle of a second"
@@ -222,7 +225,7 @@ def test_the_socket_of_a_daemon_that_was_killed_is_replaced(
 ) -> None:
     path = simulated.environ["FALLOW_SOCKET"]
     daemon.send_signal(signal.SIGKILL)
-    daemon.wait()
+    daemon.wait(LIMIT_S)
     assert os.path.exists(path)
     start_daemon(simulated.environ)
     assert answers(path)

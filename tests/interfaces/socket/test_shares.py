@@ -18,6 +18,8 @@ from fallow.interfaces.web.connection_limit import ConnectionLimits
 from tests.actuators.claims.test_users import ADA, BOB
 from tests.places import LIMIT_S
 
+pytestmark = pytest.mark.more
+
 FLOOD = """
 import os, socket, sys
 os.setgroups([])

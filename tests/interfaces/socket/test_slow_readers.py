@@ -30,6 +30,8 @@ from tests.interfaces.socket.test_server import request
 from tests.places import LIMIT_S
 from tests.waiting import until
 
+pytestmark = pytest.mark.more
+
 MIB = 2**20
 EVENTS = request("GET", "/api/v1/events?limit=1")
 
@@ -88,7 +90,7 @@ def path(tmp_path: pathlib.Path, stories: Any) -> Iterator[str]:
     yield place
     stories.go.set()
     loop.call_soon_threadsafe(task.cancel)
-    thread.join()
+    thread.join(LIMIT_S)
     reloads.close()
     assert not pathlib.Path(place).exists()
 

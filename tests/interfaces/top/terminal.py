@@ -60,7 +60,7 @@ class Terminal:
 
     def close(self) -> None:
         self.process.kill()
-        self.process.wait()
+        self.process.wait(LIMIT_S)
         if self.ours >= 0:
             os.close(self.ours)
             os.close(self.its)

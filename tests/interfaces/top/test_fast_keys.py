@@ -27,6 +27,7 @@ def at_once(top: Driver, *keys: str) -> None:
     ],
     ids=["corrected", "both fields", "refused first"],
 )
+@pytest.mark.more
 def test_what_is_written_at_once_is_protected_for_as_long_as_it_says(
     simulated: Fallow, start: Start, keys: tuple[str, ...], left: str
 ) -> None:
@@ -40,6 +41,7 @@ def test_what_is_written_at_once_is_protected_for_as_long_as_it_says(
     drive(simulated, protect)
 
 
+@pytest.mark.more
 def test_a_filter_that_is_corrected_at_once_is_as_it_was_written(simulated: Fallow, start: Start) -> None:
     start("1")
 
@@ -51,6 +53,7 @@ def test_a_filter_that_is_corrected_at_once_is_as_it_was_written(simulated: Fall
     drive(simulated, look)
 
 
+@pytest.mark.more
 def test_a_line_that_is_pasted_is_there_before_the_key_after_it(simulated: Fallow, start: Start) -> None:
     from textual.events import Paste
 

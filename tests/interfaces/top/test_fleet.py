@@ -24,6 +24,8 @@ from tests.interfaces.top.test_rows import gpu, holder, look
 from tests.places import ME
 from tests.waiting import until
 
+pytestmark = pytest.mark.more
+
 
 def other(name: str, *gpus: object, **more: object) -> Look:
     """What a host tells of its GPUs."""
@@ -112,7 +114,7 @@ def machines(tmp_path: pathlib.Path) -> Iterator[list[Machine]]:
         each.fallow.end_all()
 
 
-@pytest.mark.in_full
+@pytest.mark.more
 def test_one_screen_shows_real_daemons_and_says_where_to_act(machines: list[Machine], tmp_path: pathlib.Path) -> None:
     machines.append(Machine(tmp_path / "gpu1", "2xA100"))
     there = machines[0]

@@ -2,6 +2,7 @@
 
 from typing import cast
 
+import pytest
 from textual.widgets import Input
 
 from fallow.interfaces.cli.top_commands import TopCommands
@@ -27,6 +28,7 @@ class Told:
         return self._lines
 
 
+@pytest.mark.more
 def test_the_first_lines_say_which_gpus_can_be_taken_now(simulated: Fallow, start: Start) -> None:
     start("1,2")
 
@@ -65,6 +67,7 @@ def test_a_job_is_stopped_after_a_person_has_seen_what_would_be_done(simulated: 
     assert f"stopped by hand by {ME}" in simulated("why", "1").stdout
 
 
+@pytest.mark.more
 def test_without_agreement_nothing_is_stopped(simulated: Fallow, start: Start) -> None:
     job = start("1", NOT_OURS)
 
@@ -108,6 +111,7 @@ def test_a_job_that_is_protected_is_left_alone_and_both_are_said(simulated: Fall
     assert "debugging; for another " in simulated("protect", "--list").stdout
 
 
+@pytest.mark.more
 def test_a_duration_that_is_none_is_told_and_protects_nothing(simulated: Fallow, start: Start) -> None:
     start("1")
 
@@ -123,6 +127,7 @@ def test_a_duration_that_is_none_is_told_and_protects_nothing(simulated: Fallow,
     assert simulated("protect", "--list").stdout == "nothing is protected\n"
 
 
+@pytest.mark.more
 def test_what_protects_a_gpu_is_shown_and_released_where_it_is_protected(simulated: Fallow, start: Start) -> None:
     start("1")
     assert simulated("protect", "1", "--for", "2h", "--why", "debugging").returncode == 0
@@ -149,6 +154,7 @@ def test_what_protects_a_gpu_is_shown_and_released_where_it_is_protected(simulat
     assert "debugging" not in left
 
 
+@pytest.mark.more
 def test_what_was_wrong_with_a_duration_is_not_said_of_the_next(simulated: Fallow, start: Start) -> None:
     start("1")
 
@@ -163,6 +169,7 @@ def test_what_was_wrong_with_a_duration_is_not_said_of_the_next(simulated: Fallo
     drive(simulated, protect)
 
 
+@pytest.mark.more
 def test_a_person_learns_why_their_job_was_stopped(simulated: Fallow, start: Start) -> None:
     start("1")
     assert simulated("stop", "1", "--yes").returncode == 0
@@ -180,6 +187,7 @@ def test_a_person_learns_why_their_job_was_stopped(simulated: Fallow, start: Sta
     drive(simulated, ask)
 
 
+@pytest.mark.more
 def test_a_long_answer_opens_at_its_last_lines(simulated: Fallow) -> None:
     async def ask(top: Driver) -> None:
         top.app._commands = cast("TopCommands", Told([f"line {number}." for number in range(200)]))
@@ -193,6 +201,7 @@ def test_a_long_answer_opens_at_its_last_lines(simulated: Fallow) -> None:
     drive(simulated, ask)
 
 
+@pytest.mark.more
 def test_home_and_end_go_to_the_first_and_the_last_row(simulated: Fallow, start: Start) -> None:
     job = start("1")
 
@@ -209,6 +218,7 @@ def test_home_and_end_go_to_the_first_and_the_last_row(simulated: Fallow, start:
     drive(simulated, look)
 
 
+@pytest.mark.more
 def test_the_jobs_are_a_tree_with_whose_they_are_and_who_started_them(simulated: Fallow, start: Start) -> None:
     job = start("1,2")
 
@@ -224,6 +234,7 @@ def test_the_jobs_are_a_tree_with_whose_they_are_and_who_started_them(simulated:
     drive(simulated, look)
 
 
+@pytest.mark.more
 def test_the_tree_can_be_of_one_gpu_alone(simulated: Fallow, start: Start) -> None:
     first, second = start("1"), start("2")
 
@@ -238,6 +249,7 @@ def test_the_tree_can_be_of_one_gpu_alone(simulated: Fallow, start: Start) -> No
     drive(simulated, look)
 
 
+@pytest.mark.more
 def test_a_process_of_the_tree_is_stopped_alone(simulated: Fallow, start: Start) -> None:
     first, second = start("1", NOT_OURS), start("2", NOT_OURS)
 
@@ -252,6 +264,7 @@ def test_a_process_of_the_tree_is_stopped_alone(simulated: Fallow, start: Start)
     assert second.lives
 
 
+@pytest.mark.more
 def test_what_others_wrote_is_neither_markup_nor_an_escape_code(simulated: Fallow, start: Start) -> None:
     job = start("1", f"{SLEEPER} # [bold red]evil[/] \x1b[31m \u202e")
 
@@ -266,6 +279,7 @@ def test_what_others_wrote_is_neither_markup_nor_an_escape_code(simulated: Fallo
     drive(simulated, look, size=(200, 50))
 
 
+@pytest.mark.more
 def test_a_filter_shows_only_some_activities_or_users(simulated: Fallow, start: Start) -> None:
     start("1")
 
@@ -288,6 +302,7 @@ def test_a_filter_shows_only_some_activities_or_users(simulated: Fallow, start: 
     drive(simulated, look)
 
 
+@pytest.mark.more
 def test_an_order_is_chosen_by_key_or_by_a_click_on_a_head(simulated: Fallow, start: Start) -> None:
     start("2", BUSY)
 
@@ -305,6 +320,7 @@ def test_an_order_is_chosen_by_key_or_by_a_click_on_a_head(simulated: Fallow, st
     drive(simulated, look)
 
 
+@pytest.mark.more
 def test_a_click_selects_and_two_open_the_details(simulated: Fallow, start: Start) -> None:
     start("2")
 
@@ -329,6 +345,7 @@ def test_the_help_names_every_key(simulated: Fallow) -> None:
     drive(simulated, look, size=(100, 50))
 
 
+@pytest.mark.more
 def test_a_stop_that_is_under_way_is_not_left_by_q_and_ctrl_c_says_how_far_it_came(
     simulated: Fallow, start: Start
 ) -> None:

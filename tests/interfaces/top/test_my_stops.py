@@ -1,11 +1,14 @@
 """`m` in `fallow top`: which of my jobs were stopped, and why."""
 
+import pytest
+
 from tests.conftest import Fallow
 from tests.interfaces.top.conftest import Start
 from tests.interfaces.top.driven import Driver, drive
 from tests.places import ME
 
 
+@pytest.mark.more
 def test_a_person_finds_why_their_job_was_stopped_without_knowing_on_which_gpu_it_was(
     simulated: Fallow, start: Start
 ) -> None:

@@ -39,6 +39,7 @@ def test_8_gpus_and_their_jobs_fit_80_columns_and_24_lines(simulated: Fallow, st
     drive(simulated, look)
 
 
+@pytest.mark.more
 def test_64_gpus_fit_one_screen_of_200_columns_and_50_lines(simulated: Fallow, start: Start) -> None:
     simulated.environ["FALLOW_SIMULATE"] = "64xH100"
     start("40")
@@ -56,6 +57,7 @@ def test_64_gpus_fit_one_screen_of_200_columns_and_50_lines(simulated: Fallow, s
     drive(simulated, look, size=(200, 50), every="1s")
 
 
+@pytest.mark.more
 def test_a_small_terminal_scrolls(simulated: Fallow) -> None:
     simulated.environ["FALLOW_SIMULATE"] = "64xH100"
 
@@ -74,6 +76,7 @@ class Failing:
         raise FallowError("the [driver] does not answer")
 
 
+@pytest.mark.more
 def test_a_source_that_fails_is_told_and_what_was_shown_is_greyed_with_its_age(
     simulated: Fallow, start: Start
 ) -> None:
@@ -121,6 +124,7 @@ def config(tmp_path: pathlib.Path) -> str:
     return str(file)
 
 
+@pytest.mark.more
 def test_from_the_daemon_it_tells_when_a_job_is_stopped_and_reads_no_gpu_itself(
     simulated: Fallow, start: Start, config: str
 ) -> None:
@@ -145,7 +149,7 @@ def test_from_the_daemon_it_tells_when_a_job_is_stopped_and_reads_no_gpu_itself(
         await top.until(lambda: top.row("1").rstrip().endswith("protected"))
         assert "gpu_reader" not in vars(top.app._source._world), "the daemon is the only reader"
         running.kill()
-        running.wait()
+        running.wait(LIMIT_S)
         await top.sees("alone: the daemon is left out: ")
 
     drive(simulated, look)
@@ -170,6 +174,7 @@ def test_it_ends_and_leaves_the_terminal_as_it_was(simulated: Fallow, end: bytes
         terminal.close()
 
 
+@pytest.mark.more
 def test_it_ends_with_its_terminal_also_if_nobody_sends_a_signal(simulated: Fallow) -> None:
     terminal = Terminal(simulated)
     try:
@@ -215,6 +220,7 @@ def test_what_is_mistyped_is_said_before_the_screen_changes(simulated: Fallow, w
         terminal.close()
 
 
+@pytest.mark.more
 def test_a_line_of_the_tree_that_does_not_fit_says_so(simulated: Fallow, start: Start) -> None:
     job = start("1", f"{SLEEPER} # {'long ' * 20}")
 
@@ -228,6 +234,7 @@ def test_a_line_of_the_tree_that_does_not_fit_says_so(simulated: Fallow, start: 
     drive(simulated, look)
 
 
+@pytest.mark.more
 def test_a_wide_screen_shows_what_the_job_runs(simulated: Fallow, start: Start) -> None:
     start("1", f"{SLEEPER} # the command")
 
@@ -238,6 +245,7 @@ def test_a_wide_screen_shows_what_the_job_runs(simulated: Fallow, start: Start) 
     drive(simulated, look, size=(200, 24))
 
 
+@pytest.mark.more
 def test_the_first_line_says_on_a_narrow_screen_too_for_how_long_gpus_were_not_used(
     simulated: Fallow, start: Start
 ) -> None:
@@ -251,6 +259,7 @@ def test_the_first_line_says_on_a_narrow_screen_too_for_how_long_gpus_were_not_u
     drive(simulated, look)
 
 
+@pytest.mark.more
 def test_what_was_told_leaves_its_lines_to_the_jobs_after_some_time(simulated: Fallow) -> None:
     async def look(top: Driver) -> None:
         clock = DrivenClock()

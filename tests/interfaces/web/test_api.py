@@ -158,7 +158,7 @@ def test_hostile_names_are_words_and_nothing_else(tmp_path: pathlib.Path) -> Non
         assert site.ask("/metrics").status == 200
 
 
-@pytest.mark.in_full
+@pytest.mark.more
 @pytest.mark.timeout(900)
 def test_schemathesis_finds_nothing(site: Site, tmp_path: pathlib.Path) -> None:
     done = subprocess.run(

@@ -12,6 +12,8 @@ from tests.interfaces.web.boards import varied
 from tests.interfaces.web.served import TOKEN, Site, hall, served
 from tests.places import REPOSITORY
 
+pytestmark = pytest.mark.more
+
 DESCRIPTION = "/api/v1/openapi.json"
 ANSWERED = """
 import json, pathlib, sys

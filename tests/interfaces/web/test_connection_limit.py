@@ -28,6 +28,8 @@ from tests.interfaces.web.boards import varied
 from tests.interfaces.web.served import NEVER_S, TOKEN, Site, built, hall, served
 from tests.places import LIMIT_S
 
+pytestmark = pytest.mark.more
+
 QUICK = ConnectionLimits(connections=40, of_address=10, of_user=40, request_s=0.3, answer_s=5.0)
 
 

@@ -4,6 +4,8 @@ import html
 import pathlib
 import re
 
+import pytest
+
 from fallow.core.activity import Activity
 from fallow.core.findings import gpu_key, process_key
 from fallow.core.gpu import Holder
@@ -17,6 +19,8 @@ from tests.interfaces.web.boards import board, card
 from tests.interfaces.web.served import hall, served
 from tests.places import LIMIT_S
 from tests.reasons import said
+
+pytestmark = pytest.mark.more
 
 BEGAN_S, RAN_S, ENDED_AGO_S = -1500, 180, 1080
 PID, BORN = 3900, 77

@@ -146,7 +146,6 @@ def test_fifty_streams_cost_one_rendering_and_publishing_waits_for_none(tmp_path
                 watcher.close()
 
 
-@pytest.mark.timeout(180)
 def test_a_reader_that_does_not_read_delays_nobody_and_is_cut_off(tmp_path: pathlib.Path) -> None:
     made = hall()
     made.publish(saying("word-0", size=8))
@@ -224,7 +223,6 @@ def test_whoever_leaves_is_forgotten_and_too_many_are_refused(tmp_path: pathlib.
         assert len(streams) == 0
 
 
-@pytest.mark.timeout(180)
 def test_mere_figures_are_told_every_few_seconds_and_whoever_comes_at_once(tmp_path: pathlib.Path) -> None:
     made = hall()
     made.publish(saying("first-word"))

@@ -13,8 +13,11 @@ from tests.interfaces.web.boards import many, varied
 from tests.interfaces.web.browsing import a_browser
 from tests.interfaces.web.histories import record
 from tests.interfaces.web.served import TOKEN, Site, served
+from tests.places import LIMIT_S
 
-WAIT_MS = 60_000
+pytestmark = pytest.mark.engine
+
+WAIT_MS = LIMIT_S * 1000
 WIDER = """[...document.querySelectorAll('.scroll')].filter((e) => e.scrollWidth > e.clientWidth + 1)
   .map((e) => `${e.id} ${e.scrollWidth} of ${e.clientWidth}`)"""
 TILES = """[...document.querySelectorAll('.tile')].map((e) => e.getBoundingClientRect())
@@ -60,6 +63,7 @@ def opened(browser: Any, site: Site, path: str, width: int, height: int = 844) -
 
 @pytest.mark.parametrize("width", [390, 768])
 @pytest.mark.parametrize("path", ["/", "/gpus/1"])
+@pytest.mark.more
 def test_no_table_is_wider_than_its_panel(browser: Any, site: Site, boards: Publisher, width: int, path: str) -> None:
     boards.publish(varied(time.time()))
     page = opened(browser, site, path, width)
@@ -86,6 +90,7 @@ def test_a_form_that_opens_moves_no_tile_and_is_within_the_page(
 
 
 @pytest.mark.parametrize("width", [390, 768, 1280, 1920])
+@pytest.mark.more
 def test_the_page_turning_live_moves_no_tile(browser: Any, site: Site, boards: Publisher, width: int) -> None:
     boards.publish(varied(time.time()))
     page = opened(browser, site, "/", width)
@@ -95,6 +100,7 @@ def test_the_page_turning_live_moves_no_tile(browser: Any, site: Site, boards: P
     assert page.evaluate(TILES) == live
 
 
+@pytest.mark.more
 def test_64_small_tiles_have_the_word_the_name_how_many_more_and_whether_it_is_protected(
     browser: Any, site: Site, boards: Publisher
 ) -> None:

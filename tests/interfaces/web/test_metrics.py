@@ -21,7 +21,6 @@ from fallow.core.unknown import Unknown
 from fallow.core.value import replace
 from fallow.interfaces.render.metrics import Metrics
 from fallow.policies.guard import Phase
-from tests.conftest import refuse_to_skip
 from tests.interfaces.web.boards import process, varied
 from tests.interfaces.web.served import Site, hall, served
 from tests.places import LIMIT_S, REPOSITORY
@@ -239,10 +238,11 @@ def test_the_dashboard_has_a_row_for_each_machine_and_no_two_panels_in_one_place
         taken |= cells
 
 
+@pytest.mark.engine
 def test_promtool_reads_every_question_of_the_dashboard_and_adds_up_costs_by_machine(tmp_path: pathlib.Path) -> None:
     promtool = shutil.which("promtool")
     if promtool is None:
-        refuse_to_skip("promtool is not installed")
+        pytest.skip("promtool is not installed")
     panels = json.loads(DASHBOARD.read_text())["panels"]
     asked = [target["expr"].replace("$instance", ".*") for panel in panels for target in panel.get("targets", [])]
     rules = [{"record": f"asked:{number}", "expr": expr} for number, expr in enumerate(asked)]
@@ -271,10 +271,11 @@ def test_promtool_reads_every_question_of_the_dashboard_and_adds_up_costs_by_mac
 @pytest.mark.parametrize(
     "words", [("check", str(ALERTS)), ("test", str(pathlib.Path(__file__).parent / "alerts.test.yml"))]
 )
+@pytest.mark.engine
 def test_promtool_finds_that_the_alerts_are_right_and_fire_when_they_should(words: tuple[str, str]) -> None:
     promtool = shutil.which("promtool")
     if promtool is None:
-        refuse_to_skip("promtool is not installed")
+        pytest.skip("promtool is not installed")
     command = [str(promtool), words[0], "rules", words[1]]
     done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S, check=False)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -28,7 +28,7 @@ from tests.interfaces.web.served import TOKEN, Site, served
 from tests.places import LIMIT_S, REPOSITORY
 from tests.reasons import said
 
-WAIT_MS = 60_000
+WAIT_MS = LIMIT_S * 1000
 # The ratio of two colours' luminance as WCAG 2 has it, for every element with text of its own.
 CONTRASTS = """() => {
   const parse = (text) => {
@@ -104,6 +104,7 @@ def live(browser: Any, site: Site, **how: Any) -> Any:
     return page
 
 
+@pytest.mark.engine
 def test_a_job_arrives_goes_idle_and_is_stopped_before_our_eyes(
     browser: Any, simulated: Fallow, tmp_path: pathlib.Path
 ) -> None:
@@ -146,6 +147,8 @@ def test_a_job_arrives_goes_idle_and_is_stopped_before_our_eyes(
     assert daemon.process.returncode == -signal.SIGTERM
 
 
+@pytest.mark.engine
+@pytest.mark.more
 def test_it_says_what_there_is_to_say(browser: Any, site: Site) -> None:
     page = live(browser, site)
     assert page.locator("h1").inner_text() == "box"
@@ -169,6 +172,8 @@ def test_it_says_what_there_is_to_say(browser: Any, site: Site) -> None:
     assert page.complaints == []
 
 
+@pytest.mark.engine
+@pytest.mark.more
 def test_it_has_landmarks_names_and_headers_for_ears(browser: Any, site: Site) -> None:
     page = live(browser, site)
     for role in ("banner", "main", "contentinfo"):
@@ -194,6 +199,8 @@ def test_it_has_landmarks_names_and_headers_for_ears(browser: Any, site: Site) -
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("where", ["/", "/login"])
+@pytest.mark.engine
+@pytest.mark.more
 def test_every_word_stands_out_from_its_ground(browser: Any, site: Site, scheme: str, where: str) -> None:
     page = opened(browser, f"{site.url}{where}", color_scheme=scheme)
     ratios = page.evaluate(CONTRASTS)
@@ -202,6 +209,8 @@ def test_every_word_stands_out_from_its_ground(browser: Any, site: Site, scheme:
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.engine
+@pytest.mark.more
 def test_activities_have_their_colours_and_never_colours_alone(browser: Any, site: Site, scheme: str) -> None:
     page = live(browser, site, color_scheme=scheme)
     for activity in Activity:
@@ -216,6 +225,7 @@ def test_activities_have_their_colours_and_never_colours_alone(browser: Any, sit
         assert tile.locator(f"use[href='#sign-{word}']").count() == 1, "a shape of its own"
 
 
+@pytest.mark.engine
 def test_the_keyboard_reaches_everything_and_shows_where_it_is(browser: Any, site: Site) -> None:
     page = opened(browser, f"{site.url}/login")
     page.wait_for_function("document.activeElement.matches('input')")  # where it types then
@@ -260,6 +270,8 @@ def test_only_who_knows_the_token_gets_buttons_that_release(site: Site) -> None:
     assert 'action="/protections/4/release"' in known
 
 
+@pytest.mark.engine
+@pytest.mark.more
 def test_focus_stays_where_it_was_when_the_page_moves_on(browser: Any, site: Site, busy_hall: Publisher) -> None:
     page = opened(browser, f"{site.url}/login")
     page.wait_for_function("document.activeElement.matches('input')")  # where it types then
@@ -276,6 +288,8 @@ def test_focus_stays_where_it_was_when_the_page_moves_on(browser: Any, site: Sit
 
 
 @pytest.mark.parametrize("width", [320, 390, 768])
+@pytest.mark.engine
+@pytest.mark.more
 def test_nothing_sticks_out_on_a_narrow_screen(browser: Any, site: Site, width: int) -> None:
     page = live(browser, site, viewport={"width": width, "height": 800})
     assert page.evaluate("document.documentElement.scrollWidth") <= width
@@ -286,6 +300,7 @@ def test_nothing_sticks_out_on_a_narrow_screen(browser: Any, site: Site, width: 
     assert small == []
 
 
+@pytest.mark.engine
 def test_without_script_it_is_a_plain_view_that_loads_itself_again(browser: Any, site: Site) -> None:
     page = opened(browser, site.url, java_script_enabled=False)
     assert "bob" in page.inner_text("#gpu-1")
@@ -293,6 +308,7 @@ def test_without_script_it_is_a_plain_view_that_loads_itself_again(browser: Any,
     assert 'http-equiv="refresh" content="10"' in site.ask("/").text.split("<noscript>")[1].split("</noscript>")[0]
 
 
+@pytest.mark.engine
 def test_it_loads_nothing_from_elsewhere(browser: Any, site: Site) -> None:
     page = browser.new_page()
     asked: list[str] = []
@@ -312,7 +328,8 @@ def test_it_loads_nothing_from_elsewhere(browser: Any, site: Site) -> None:
     assert not re.search(r'style="|\bon\w+="|javascript:', site.ask("/").text)
 
 
-@pytest.mark.in_full
+@pytest.mark.more
+@pytest.mark.engine
 def test_it_says_so_when_nobody_tells_it_anything_any_more(browser: Any, tmp_path: pathlib.Path) -> None:
     made = Publisher()
     made.publish(varied(time.time()))

@@ -16,9 +16,12 @@ from fallow.engine.daemon.publisher import Publisher
 from tests.interfaces.web.boards import many, varied
 from tests.interfaces.web.browsing import a_browser
 from tests.interfaces.web.served import Site, served
+from tests.places import LIMIT_S
 from tests.reasons import said
 
-WAIT_MS = 60_000
+pytestmark = pytest.mark.engine
+
+WAIT_MS = LIMIT_S * 1000
 BOTTOM = "(name) => Math.max(...[...document.querySelectorAll(name)].map((e) => e.getBoundingClientRect().bottom))"
 # Tiles in which a word sticks out, or lies on another one.
 CUT = """[...document.querySelectorAll('.tile')].filter((tile) => {
@@ -59,7 +62,6 @@ def eight() -> Any:
     return replace(varied(time.time()), prices=Prices(default=2.5, currency="USD"))
 
 
-@pytest.mark.in_full
 @pytest.mark.parametrize(("width", "height", "rows"), [(1280, 800, 1), (390, 844, 2)])
 def test_the_first_screen_has_what_is_had_what_is_wasted_all_tiles_and_the_last_day(
     browser: Any, site: Site, boards: Publisher, width: int, height: int, rows: int
@@ -73,7 +75,7 @@ def test_the_first_screen_has_what_is_had_what_is_wasted_all_tiles_and_the_last_
     assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 
-@pytest.mark.in_full
+@pytest.mark.more
 @pytest.mark.parametrize(("width", "height"), [(1280, 800), (1920, 1080), (390, 844)])
 def test_64_gpus_fit_one_screen(browser: Any, site: Site, boards: Publisher, width: int, height: int) -> None:
     boards.publish(many(time.time(), 64))
@@ -86,7 +88,7 @@ def test_64_gpus_fit_one_screen(browser: Any, site: Site, boards: Publisher, wid
     assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 
-@pytest.mark.in_full
+@pytest.mark.more
 @pytest.mark.parametrize("scripts", [True, False])
 def test_a_filter_shows_what_fits_it_with_scripts_and_without(
     browser: Any, site: Site, boards: Publisher, *, scripts: bool
@@ -109,7 +111,7 @@ def test_a_filter_shows_what_fits_it_with_scripts_and_without(
     expect(page.locator("#tiles .chip[aria-current]")).to_have_text("idle 1")
 
 
-@pytest.mark.in_full
+@pytest.mark.more
 def test_tiles_are_links_that_show_where_the_keyboard_is(browser: Any, site: Site, boards: Publisher) -> None:
     board = eight()
     boards.publish(board)
@@ -121,7 +123,6 @@ def test_tiles_are_links_that_show_where_the_keyboard_is(browser: Any, site: Sit
     assert page.locator("#gpu-0").get_attribute("href") == f"/gpus/{board.status.gpus[0].uuid}"
 
 
-@pytest.mark.in_full
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_axe_finds_nothing_to_complain_about(browser: Any, site: Site, boards: Publisher, scheme: str) -> None:
     for board in (eight(), many(time.time(), 64)):
@@ -132,7 +133,7 @@ def test_axe_finds_nothing_to_complain_about(browser: Any, site: Site, boards: P
         assert found.violations_count == 0, found.generate_report()
 
 
-@pytest.mark.in_full
+@pytest.mark.more
 def test_a_page_that_hears_nothing_fades_and_says_since_when(browser: Any, tmp_path: pathlib.Path) -> None:
     boards = Publisher()
     boards.publish(eight())

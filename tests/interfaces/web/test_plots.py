@@ -39,6 +39,8 @@ def plot(page: str, name: str) -> str:
     return page.split(f'<figure class="plot plot-{name}">')[1].split("</figure>", maxsplit=1)[0]
 
 
+@pytest.mark.engine
+@pytest.mark.more
 def test_the_page_has_the_plots_of_all_gpus_and_leads_to_those_of_each(site: Site) -> None:
     page = site.ask("/?span=1h").text
     assert [name for name in NAMES if f"plot-{name}" not in page] == []
@@ -50,6 +52,8 @@ def test_the_page_has_the_plots_of_all_gpus_and_leads_to_those_of_each(site: Sit
 
 
 @pytest.mark.parametrize("span", SPANS)
+@pytest.mark.engine
+@pytest.mark.more
 def test_cost_and_plots_each_say_as_of_when_they_are(site: Site, span: str) -> None:
     """Each is kept for a while, and not for the same while; a plot begins with a whole step."""
     page = site.ask(f"/?span={span}").text
@@ -58,6 +62,8 @@ def test_cost_and_plots_each_say_as_of_when_they_are(site: Site, span: str) -> N
     assert re.search(r'<p class="quiet">As of \d\d:\d\d:\d\d\.</p>', page)
 
 
+@pytest.mark.engine
+@pytest.mark.more
 def test_a_plot_needs_no_script_to_tell_time_value_and_who_it_was(site: Site) -> None:
     titles = re.findall(r"<title>([^<]*)</title>", plot(site.ask("/?span=1h").text, "power"))
     assert len(titles) == 120
@@ -65,17 +71,23 @@ def test_a_plot_needs_no_script_to_tell_time_value_and_who_it_was(site: Site) ->
     assert re.fullmatch(r"\d\d:\d\d:\d\d: \d+ W; .*and \d more", last), last
 
 
+@pytest.mark.engine
+@pytest.mark.more
 def test_a_gap_is_drawn_as_a_gap(site: Site) -> None:
     drawn = plot(site.ask("/?span=1h").text, "utilization")
     assert drawn.count('class="line"') == 2, "before and after nobody looked"
 
 
+@pytest.mark.engine
+@pytest.mark.more
 def test_a_span_that_does_not_exist_is_a_day_and_markup_in_it_stays_text(site: Site) -> None:
     page = site.ask("/?span=%3Cscript%3E").text
     assert 'href="/?span=24h#plots" aria-current="true"' in page
     assert "<script>" not in page
 
 
+@pytest.mark.engine
+@pytest.mark.more
 def test_without_history_the_page_says_so_and_draws_nothing(tmp_path: pathlib.Path) -> None:
     with served(hall(varied), tmp_path) as empty:
         page = empty.ask("/").text
@@ -111,6 +123,7 @@ def page(site: Site) -> Iterator[Any]:
         assert wrong == []
 
 
+@pytest.mark.engine
 def test_a_pointer_reads_the_step_below_it_and_leaves_the_rest_as_it_was(page: Any) -> None:
     first = page.locator(".plot-utilization")
     picture, told = first.locator(".plot-picture"), first.locator(".plot-told")
@@ -125,6 +138,8 @@ def test_a_pointer_reads_the_step_below_it_and_leaves_the_rest_as_it_was(page: A
     assert first.locator(".here").count() == 0
 
 
+@pytest.mark.engine
+@pytest.mark.more
 def test_the_arrow_keys_read_one_step_after_the_other(page: Any) -> None:
     picture = page.locator(".plot-power .plot-picture")
     picture.focus()

@@ -14,10 +14,11 @@ from fallow.interfaces.web.connection_limit import neighbourhood, user
 from fallow.interfaces.web.sessions import Sessions
 from fallow.interfaces.web.settings import Visitor
 from fallow.interfaces.web.wrong_tokens import WrongTokens
-from tests.conftest import refuse_to_skip
 from tests.interfaces.web.boards import varied
 from tests.interfaces.web.served import TOKEN, Answer, Site, hall, served
 from tests.places import LIMIT_S
+
+pytestmark = pytest.mark.more
 
 FORM = {"content-type": "application/x-www-form-urlencoded"}
 NEIGHBOUR = 54329
@@ -123,7 +124,7 @@ def test_a_user_of_this_machine_is_known_from_whichever_of_its_addresses_they_as
         try:
             way_out.connect(("192.0.2.1", 9))
         except OSError:
-            refuse_to_skip("this machine has no address besides loopback")
+            pytest.skip("this machine has no address besides loopback")
         source = (way_out.getsockname()[0], 0)
     for number in range(60):
         assert as_neighbour(site, PROTECT, authorization=f"Bearer wrong-{number}").status == 401

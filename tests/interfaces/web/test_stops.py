@@ -17,6 +17,7 @@ from fallow.engine.stop.for_person import StopsForPersons
 from fallow.readers.accounts import account
 from tests.interfaces.web.boards import varied
 from tests.interfaces.web.served import TOKEN, Answer, Site, hall, served
+from tests.places import LIMIT_S
 from tests.waiting import until
 
 FORM = {"content-type": "application/x-www-form-urlencoded"}
@@ -56,7 +57,7 @@ class Page:
     def end(self) -> None:
         for process in self._started:
             process.kill()
-            process.wait()
+            process.wait(LIMIT_S)
 
 
 @pytest.fixture(scope="module")
@@ -99,7 +100,7 @@ def test_a_job_is_shown_before_it_is_stopped_and_stopped_only_when_its_person_ag
     assert page.site.ask(order, "POST", "", {**page.cookie(), "origin": page.site.url}).status == 303
     done = page.settled(order)
     assert "What came of it" in done
-    assert job.wait() == -15
+    assert job.wait(LIMIT_S) == -15
     another = page.job()
     assert page.ask(order, "").status == 303, "who agrees twice stops nothing more"
     assert "What came of it" in page.settled(order)
@@ -110,7 +111,7 @@ def test_a_job_that_ended_meanwhile_is_told_and_its_successor_is_left_alone(page
     job = page.job()
     order, _ = page.plan(f"pid:{job.pid}")
     job.kill()
-    job.wait()
+    job.wait(LIMIT_S)
     successor = page.job()
     page.ask(order, "")
     assert "all of it has ended meanwhile" in page.settled(order)

@@ -241,6 +241,8 @@ def test_who_must_show_a_token_is_sent_to_the_login(tmp_path_factory: pytest.Tem
         assert closed.with_token("/users/dan").status == 200, "he has claimed a GPU, and history knows nobody yet"
 
 
+@pytest.mark.engine
+@pytest.mark.more
 def test_a_person_goes_from_a_gpu_to_its_user_and_back(site: Site) -> None:
     with a_browser() as browser:
         page = browser.new_page(viewport={"width": 390, "height": 800})

@@ -5,9 +5,13 @@ import re
 import shutil
 import urllib.request
 
+import pytest
+
 from tests.conftest import Fallow
 from tests.interfaces.cli.filled import Fill
 from tests.places import LIMIT_S, REPOSITORY
+
+pytestmark = pytest.mark.more
 
 
 def test_an_update_in_place_does_not_break_the_page_of_a_running_daemon(

@@ -18,9 +18,13 @@ from fallow.readers.owners.cgroups import paths_in
 from fallow.readers.owners.traces import container_cgroup, trace
 from fallow.readers.owners.units import unit_cgroup
 from fallow.readers.proc import Proc
-from tests.conftest import Fallow, refuse_to_skip
+from tests.conftest import Fallow
 from tests.core.gpus import held
+from tests.places import LIMIT_S
 from tests.real_owners import eventually
+from tests.waiting import end
+
+pytestmark = pytest.mark.more
 
 CONTAINER = "3f2b" * 16
 # What str.splitlines takes for the end of a line, without the line feed, which no cgroup can have in its name.
@@ -41,7 +45,7 @@ sys.stdin.read()
 def in_cgroup() -> Iterator[Callable[[str], int]]:
     """Start a process in a cgroup of this path, which is made; its pid."""
     if os.geteuid() != 0:
-        refuse_to_skip("making a cgroup needs root")
+        pytest.skip("making a cgroup needs root")
     unified = pathlib.Path("/sys/fs/cgroup/unified")
     top = (unified if unified.exists() else unified.parent) / f"mine-{os.getpid()}"
     started: list[subprocess.Popen[str]] = []
@@ -62,8 +66,7 @@ def in_cgroup() -> Iterator[Callable[[str], int]]:
 
     yield start
     for process in started:
-        process.kill()
-        process.communicate()
+        end(process)
     for folder, _, _ in os.walk(top, topdown=False):
         eventually(lambda folder=folder: pathlib.Path(folder).rmdir() is None, "an empty cgroup")
 
@@ -157,7 +160,7 @@ def test_a_long_chain_of_processes_costs_no_more_than_one_of_the_depth_that_coun
             looks = (lambda last=last: trace(proc, last), lambda find=found, at=snapshot: find.jobs(at))
             costs.append((*map(files_opened, looks), len(proc.lineage(last))))
         finally:
-            first.communicate("")
+            first.communicate("", timeout=LIMIT_S)
     assert costs[0] == costs[1]
     assert costs[0][0] < DEEPEST * 8
 
@@ -171,4 +174,4 @@ def test_a_kernel_is_found_by_the_file_in_its_words(tmp_path: pathlib.Path) -> N
         owner = trace(Proc(), process.pid)
         assert isinstance(owner, Owner)
         assert (owner.kind, owner.id, owner.manager) == (OwnerKind.NOTEBOOK, kernel, os.geteuid())
-        process.communicate("\n")
+        process.communicate("\n", timeout=LIMIT_S)

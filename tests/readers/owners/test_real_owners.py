@@ -15,7 +15,10 @@ from fallow.engine.machine.world import World
 from fallow.engine.owners.contact import Contact, contact
 from fallow.readers.owners.traces import trace
 from tests.conftest import Fallow
+from tests.places import LIMIT_S
 from tests.real_owners import Jupyter, Podman, eventually
+
+pytestmark = pytest.mark.engine
 
 
 @pytest.fixture
@@ -44,6 +47,7 @@ def reached(world: World, owner: Owner, pid: int) -> Contact:
     return found
 
 
+@pytest.mark.more
 def test_a_kernel_is_its_notebooks_and_is_ended_by_its_server_and_not_restarted(
     jupyter: Jupyter, fallow: Fallow
 ) -> None:
@@ -60,6 +64,7 @@ def test_a_kernel_is_its_notebooks_and_is_ended_by_its_server_and_not_restarted(
     assert jupyter.pid_of(kernel) is None
 
 
+@pytest.mark.more
 def test_a_server_that_refuses_its_token_is_unknown_in_one_sentence(jupyter: Jupyter, fallow: Fallow) -> None:
     world = World(fallow.environ)
     _, pid = jupyter.open("train.ipynb")
@@ -67,6 +72,7 @@ def test_a_server_that_refuses_its_token_is_unknown_in_one_sentence(jupyter: Jup
     assert contact(world, owner_of(world, pid), pid) == Unknown("the Jupyter server refused its own token (403)")
 
 
+@pytest.mark.more
 def test_a_kernel_whose_server_wrote_no_file_has_nobody_to_ask(jupyter: Jupyter, fallow: Fallow) -> None:
     world = World(fallow.environ)
     _, pid = jupyter.open("train.ipynb")
@@ -74,6 +80,7 @@ def test_a_kernel_whose_server_wrote_no_file_has_nobody_to_ask(jupyter: Jupyter,
     assert contact(world, owner_of(world, pid), pid) is None
 
 
+@pytest.mark.more
 def test_a_server_file_with_nonsense_is_unknown(jupyter: Jupyter, fallow: Fallow) -> None:
     world = World(fallow.environ)
     _, pid = jupyter.open("train.ipynb")
@@ -93,6 +100,7 @@ def test_a_server_file_with_nonsense_is_unknown(jupyter: Jupyter, fallow: Fallow
         assert isinstance(contact(world, owner, pid), Unknown), text
 
 
+@pytest.mark.more
 def test_a_pipe_in_place_of_the_server_file_keeps_nobody_waiting(jupyter: Jupyter, fallow: Fallow) -> None:
     world = World(fallow.environ)
     _, pid = jupyter.open("train.ipynb")
@@ -102,6 +110,7 @@ def test_a_pipe_in_place_of_the_server_file_keeps_nobody_waiting(jupyter: Jupyte
     assert found == Unknown("the file of the Jupyter server is not its user's")
 
 
+@pytest.mark.more
 def test_a_container_has_a_name_labels_and_is_stopped_by_its_engine_for_good(podman: Podman, fallow: Fallow) -> None:
     world = World({**fallow.environ, "FALLOW_CONTAINER_ENGINE": f"unix://{podman.socket}"})
     labels = ("--label", "fallow.protect=yes", "--label", "com.docker.compose.service=web")
@@ -119,6 +128,7 @@ def test_a_container_has_a_name_labels_and_is_stopped_by_its_engine_for_good(pod
     assert podman.pid_of(container) == 0
 
 
+@pytest.mark.more
 def test_of_the_labels_of_a_container_only_those_for_fallow_are_kept_and_only_their_beginning(
     podman: Podman, fallow: Fallow
 ) -> None:
@@ -132,6 +142,7 @@ def test_of_the_labels_of_a_container_only_those_for_fallow_are_kept_and_only_th
     assert facts.labels["fallow.protect"] == "yes"
 
 
+@pytest.mark.more
 def test_a_process_in_a_cgroup_with_the_name_of_another_container_is_not_its(podman: Podman, fallow: Fallow) -> None:
     """Whoever may make cgroups could have somebody else's container stopped."""
     world = World({**fallow.environ, "FALLOW_CONTAINER_ENGINE": f"unix://{podman.socket}"})
@@ -152,12 +163,13 @@ def test_a_process_in_a_cgroup_with_the_name_of_another_container_is_not_its(pod
             assert found == Unknown("the engine's container is in another cgroup than the process")
         finally:
             neighbour.kill()
-            neighbour.wait()
+            neighbour.wait(LIMIT_S)
             eventually(lambda: (false / "cgroup.procs").read_text() == "", "an empty cgroup")
             false.rmdir()
             false.parent.rmdir()
 
 
+@pytest.mark.more
 def test_an_engine_that_is_not_there_leaves_the_container_unknown(
     podman: Podman, fallow: Fallow, tmp_path: pathlib.Path
 ) -> None:

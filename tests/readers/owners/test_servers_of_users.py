@@ -27,7 +27,8 @@ from fallow.readers.owners import jupyter
 from fallow.readers.owners.containers import endpoints
 from fallow.readers.owners.traces import trace
 from fallow.readers.proc import Proc
-from tests.conftest import Fallow, refuse_to_skip
+from tests.conftest import Fallow
+from tests.places import LIMIT_S
 from tests.real_owners import eventually
 
 KERNEL = "14489c42-a288-4893-b758-511312669828"
@@ -40,7 +41,7 @@ class Notebook:
     def __init__(self, folder: pathlib.Path) -> None:
         self.user = pwd.getpwnam("nobody")
         self.folder = folder
-        file = folder / f"kernel-{KERNEL}.json"
+        self._file = file = folder / f"kernel-{KERNEL}.json"
         self.server = subprocess.Popen(
             ["sh", "-c", f"sh -c 'read x; true' sh -f {file}; true"],
             stdin=subprocess.PIPE,
@@ -53,7 +54,9 @@ class Notebook:
     def _kernel(self) -> int | None:
         pid = self.server.pid
         below = pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-        named = [each for each in below if KERNEL.encode() in pathlib.Path(f"/proc/{each}/cmdline").read_bytes()]
+        words = {each: pathlib.Path(f"/proc/{each}/cmdline").read_text().split("\0") for each in below}
+        # Until it has called exec, it has the words of the server.
+        named = [each for each in below if str(self._file) in words[each]]
         return int(named[0]) if named else None
 
     def say(self, **facts: object) -> None:
@@ -63,7 +66,7 @@ class Notebook:
         os.chown(file, self.user.pw_uid, self.user.pw_gid)
 
     def end(self) -> None:
-        self.server.communicate(b"\n")
+        self.server.communicate(b"\n", timeout=LIMIT_S)
 
 
 @pytest.fixture
@@ -77,7 +80,7 @@ def folder() -> Iterator[pathlib.Path]:
 @pytest.fixture
 def notebook(folder: pathlib.Path) -> Iterator[Notebook]:
     if os.geteuid() != 0:
-        refuse_to_skip("becoming another user needs root")
+        pytest.skip("becoming another user needs root")
     made = Notebook(folder)
     yield made
     made.end()

@@ -184,6 +184,7 @@ def test_what_a_failed_look_missed_is_covered_by_the_next_one() -> None:
     assert eyes.read().covers_s == 600.0
 
 
+@pytest.mark.more
 def test_20000_gpus_are_read_in_a_few_tens_of_megabytes() -> None:
     answers = FakePrometheus(gpus(2500))
     found = PrometheusEyes(SystemClock(), answers, limit_s=LIMIT_S).read()  # the answers are made here, meanwhile

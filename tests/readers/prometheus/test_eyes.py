@@ -10,11 +10,9 @@ from fallow.core.unknown import Unknown
 from fallow.engine.machine.clock import SystemClock
 from fallow.readers.prometheus.eyes import PrometheusEyes, Source, open_eyes
 from tests.conftest import Fallow
-from tests.real_hub import free_ports
+from tests.ports import free_ports
 from tests.real_prometheus import Exporter, Prometheus, dcgm_gpu, metrics
 from tests.waiting import until
-
-pytestmark = pytest.mark.in_full
 
 INTERVAL_S = 3.0
 """The longest time between two scrapes here: one a second, on a machine on which much else runs."""
@@ -87,6 +85,7 @@ def is_idle(seen: GpuReading | None) -> bool:
     return seen is not None and not isinstance(seen.utilization, Unknown) and seen.utilization < 0.01
 
 
+@pytest.mark.more
 def test_gpus_of_dcgm_exporter_are_read_with_their_node_index_memory_and_pod(make: Make) -> None:
     about = {"gpu": "1", "UUID": "GPU-n2-1", "Hostname": "n2"}
     figures = metrics(
@@ -107,6 +106,7 @@ def test_gpus_of_dcgm_exporter_are_read_with_their_node_index_memory_and_pod(mak
     assert is_idle(cluster.known("GPU-n1-0"))
 
 
+@pytest.mark.more
 def test_what_a_gpu_did_between_two_looks_is_seen(make: Make) -> None:
     cluster = make(dcgm_gpu("n1", 0, 0))
     (exporter,) = cluster.exporters
@@ -121,6 +121,7 @@ def test_what_a_gpu_did_between_two_looks_is_seen(make: Make) -> None:
     until(lambda: cluster.gpu("GPU-n1-0"), is_idle, pause_s=0.2)
 
 
+@pytest.mark.more
 def test_exporters_that_vanish_and_freeze_make_their_gpus_unknown_and_others_go_on(make: Make) -> None:
     cluster = make(dcgm_gpu("n1", 0, 0), dcgm_gpu("n2", 0, 0), dcgm_gpu("n3", 0, 0))
     for host in ("n1", "n2", "n3"):
@@ -140,6 +141,7 @@ def test_exporters_that_vanish_and_freeze_make_their_gpus_unknown_and_others_go_
     until(idle_hosts, lambda idle: idle == {"n1", "n2", "n3"}, pause_s=0.2)
 
 
+@pytest.mark.more
 def test_a_prometheus_that_was_stopped_leaves_a_gap_that_is_not_idle(make: Make) -> None:
     cluster = make(dcgm_gpu("n1", 0, 0))
     assert is_idle(cluster.known("GPU-n1-0"))
@@ -172,6 +174,7 @@ WRONG = {
 }
 
 
+@pytest.mark.more
 def test_a_gpu_whose_series_cannot_be_true_is_never_idle_and_the_others_are_read(make: Make) -> None:
     cluster = make(dcgm_gpu("n1", 0, 0), *WRONG.values())
     assert is_idle(cluster.known("GPU-n1-0"))
@@ -182,6 +185,7 @@ def test_a_gpu_whose_series_cannot_be_true_is_never_idle_and_the_others_are_read
     assert listed == {"n1", *WRONG} - {"loadless", "nameless"}
 
 
+@pytest.mark.more
 def test_a_gpu_that_stops_to_have_a_load_is_unknown(make: Make) -> None:
     both = dcgm_gpu("n1", 0, 0) + dcgm_gpu("n1", 1, 0)
     cluster = make(both)
@@ -193,6 +197,7 @@ def test_a_gpu_that_stops_to_have_a_load_is_unknown(make: Make) -> None:
     assert is_idle(cluster.known("GPU-n1-0"))
 
 
+@pytest.mark.more
 def test_of_two_exporters_the_busier_one_counts(make: Make) -> None:
     cluster = make(dcgm_gpu("n1", 0, 0), dcgm_gpu("n1", 0, 12, Hostname="n1.example.org"))
     assert cluster.known("GPU-n1-0").utilization == pytest.approx(0.12)
@@ -205,6 +210,8 @@ def test_of_two_exporters_the_busier_one_counts(make: Make) -> None:
         assert not is_idle(cluster.gpu("GPU-n1-0"))  # that it does not, from all
 
 
+@pytest.mark.engine
+@pytest.mark.more
 def test_a_neighbours_exporter_is_not_believed_where_those_that_count_are_named(
     tmp_path: pathlib.Path,
 ) -> None:
@@ -221,6 +228,7 @@ def test_a_neighbours_exporter_is_not_believed_where_those_that_count_are_named(
         hers.close()
 
 
+@pytest.mark.more
 def test_a_mig_instance_is_read_by_the_only_metric_that_works_for_it(make: Make) -> None:
     one = dcgm_gpu("n1", 0, 0.25, ENGINE, GPU_I_ID="1") + dcgm_gpu("n1", 0, 0, GPU_I_ID="1")
     cluster = make(one + dcgm_gpu("n1", 0, 0, ENGINE, GPU_I_ID="2"))
@@ -228,6 +236,7 @@ def test_a_mig_instance_is_read_by_the_only_metric_that_works_for_it(make: Make)
     assert is_idle(cluster.known("GPU-n1-0/2"))
 
 
+@pytest.mark.more
 def test_a_gpu_that_two_pods_share_is_neithers_alone(make: Make) -> None:
     one = dcgm_gpu("n1", 0, 5, namespace="a", pod="one")
     cluster = make(one + dcgm_gpu("n1", 0, 5, namespace="a", pod="two"))
@@ -235,12 +244,14 @@ def test_a_gpu_that_two_pods_share_is_neithers_alone(make: Make) -> None:
     assert (shared.utilization, shared.pod) == (0.05, None)
 
 
+@pytest.mark.more
 def test_without_gpu_metrics_nothing_is_known(make: Make) -> None:
     cluster = make("some_other_metric 1\n")
     found = cluster.read()
     assert found.trouble == Unknown("Prometheus has no GPU metrics of fallow or dcgm-exporter")
 
 
+@pytest.mark.engine
 def test_gpus_of_fallow_are_read_with_their_host_and_processes(tmp_path: pathlib.Path, simulated: Fallow) -> None:
     (port,) = free_ports(1)
     simulated.start("up", "--listen", f"127.0.0.1:{port}")
