@@ -21,6 +21,11 @@ PARENT = (
     "import subprocess, time\nchild = subprocess.Popen(['sleep', '1000'])\n"
     "print(child.pid, flush=True)\nchild.wait()\ntime.sleep(1000)"
 )
+STARTS_AGAIN = (
+    "import os, subprocess\nos.environ['CUDA_VISIBLE_DEVICES'] = '1'\n"
+    "while True:\n    child = subprocess.Popen(['sleep', '1000'])\n    print(child.pid, flush=True)\n    child.wait()"
+)
+"""Its child is on the GPU, and it is not: a child that still is its copy is none that came back."""
 BUSY = f"{READY}\nwhile True: pass"
 ALONE = "import os\nif os.fork(): os._exit(0)\nos.setsid()\nprint(os.getpid(), flush=True)\n"
 """Goes before a script that is to be a job of its own: started by nobody who lives, in a session of its own."""

@@ -11,7 +11,17 @@ import pytest
 
 from tests.conftest import Fallow
 from tests.interfaces.cli.filled import Fill
-from tests.interfaces.cli.stopped import ALONE, BUSY, DEAF, PARENT, SLEEPER, Job, is_running, on_terminal
+from tests.interfaces.cli.stopped import (
+    ALONE,
+    BUSY,
+    DEAF,
+    PARENT,
+    SLEEPER,
+    STARTS_AGAIN,
+    Job,
+    is_running,
+    on_terminal,
+)
 from tests.places import LIMIT_S, ME
 from tests.standin import Process, World
 from tests.waiting import PROGRAM_S, until
@@ -357,11 +367,8 @@ def test_of_several_names_one_that_is_nobodys_stops_nothing(simulated: Fallow, s
 
 
 def test_what_comes_back_is_said_and_is_no_success(simulated: Fallow, start: Start) -> None:
-    starter = start(
-        1, "import subprocess, sys\nprint('ready', flush=True)\nwhile True: subprocess.run(['sleep', '1000'])"
-    )
-    child = until(lambda: child_of(starter.pid))
-    done = simulated("stop", f"pid:{child}", "--yes")
+    starter = start(0, STARTS_AGAIN, CUDA_VISIBLE_DEVICES="")
+    done = simulated("stop", f"pid:{starter.said}", "--yes")
     assert done.returncode == 1, done.stderr
     assert "it came back, started again by" in done.stdout
     assert "free again" not in done.stdout
@@ -389,12 +396,6 @@ def test_a_process_that_has_only_claimed_a_gpu_is_stopped_and_one_on_another_gpu
         assert other.lives
     finally:
         other.end()
-
-
-def child_of(pid: int) -> int:
-    with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as file:
-        words = file.read().split()
-    return int(words[0]) if words else 0
 
 
 @pytest.mark.more

@@ -130,7 +130,7 @@ def test_a_call_leaves_no_thread_no_file_and_no_signal_handler(world: World, fal
         assert handlers() == before
         for thread in threading.enumerate():
             if thread is not threading.main_thread():
-                thread.join(LIMIT_S)
+                thread.join()
     """)
     done = subprocess.run(
         [sys.executable, "-c", program],

@@ -26,7 +26,7 @@ _OPEN_TO_ALL = folder_care.FOLDER_MODE
 _ELSE_NAME = "or name another folder in FALLOW_CLAIM_DIR, the same for every user"
 _OF_THE_PROCESS = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)  # the command line says which limit that is
 _BEING_MADE = 0o700
-_YIELDS = 1000
+_YIELDS = 10_000
 _TRIES = 50  # in case the file is removed again and again
 _MOST_READ = 65536
 DRAFT = ".draft-"
@@ -265,6 +265,7 @@ def _make(path: str) -> bool:
     try:
         os.mkdir(path, _BEING_MADE)
     except FileExistsError:
+        _wait_until_made(path)
         return False
     except OSError as error:
         if error.errno in OF_THE_DISK:
@@ -276,6 +277,15 @@ def _make(path: str) -> bool:
     return True
 
 
+def _wait_until_made(path: str) -> None:
+    """Wait while the folder is shut to us because another process makes it, which opens it to all in a moment."""
+    with suppress(FileNotFoundError):
+        for _ in range(_YIELDS):
+            if os.access(path, os.R_OK, effective_ids=True) or stat.S_IMODE(os.lstat(path).st_mode) != _BEING_MADE:
+                return
+            os.sched_yield()
+
+
 def _fit(path: str, fd: int, *, made: bool, take_over: bool) -> None:
     """Open a new folder to all; as root take over another user's. Raise NotPermitted if it cannot be used."""
     facts = os.fstat(fd)
@@ -283,23 +293,13 @@ def _fit(path: str, fd: int, *, made: bool, take_over: bool) -> None:
         os.fchmod(fd, _OPEN_TO_ALL)
     elif take_over and os.geteuid() == 0 and facts.st_uid != 0 and _may_take_over(path, facts):
         folder_care.take_over_folder(path, fd)  # if that fails, the owner is checked later
-    if _open_to_us(fd):
+    if os.access(".", os.W_OK | os.X_OK, dir_fd=fd, effective_ids=True):
         return
     if os.fstatvfs(fd).f_flag & os.ST_RDONLY:
         where = f"the claim folder {path} is on a file system that is mounted read-only"
         raise NotPermitted(f"{where}; remount it, {_ELSE_NAME}")
     way = f"as its owner or root run: chmod 1777 {shell_word(path)}"
     raise NotPermitted(f"the claim folder {path} is shut to this user; {way}")
-
-
-def _open_to_us(fd: int) -> bool:
-    for _ in range(_YIELDS):
-        if os.access(".", os.W_OK | os.X_OK, dir_fd=fd, effective_ids=True):
-            return True
-        if stat.S_IMODE(os.fstat(fd).st_mode) != _BEING_MADE:
-            return False
-        os.sched_yield()  # the process that makes it opens it to all in a moment
-    return False
 
 
 def _may_take_over(path: str, facts: os.stat_result) -> bool:
