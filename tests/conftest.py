@@ -58,7 +58,7 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
 def pytest_runtest_setup(item: pytest.Item) -> None:
     _hear_every_signal()
     _adopt_nobody()
-    if item.get_closest_marker("several_users") and os.geteuid() != 0:
+    if item.get_closest_marker("as_root") and os.geteuid() != 0:
         pytest.skip("not root")
 
 

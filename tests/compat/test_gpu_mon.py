@@ -247,7 +247,7 @@ def test_mistakes_in_the_file_are_told_with_exit_code_78(machine: Callable[[int]
     assert box.fallow(*box.words).returncode == 78
 
 
-@pytest.mark.several_users
+@pytest.mark.as_root
 def test_root_runs_no_program_from_a_file_that_others_could_have_written(machine: Callable[[int], Machine]) -> None:
     box = machine(1)
     box.file.write_text(ALL_TOGETHER)

@@ -77,6 +77,7 @@ def start(fallow: Fallow) -> Callable[..., "subprocess.Popen[str]"]:
     ("action", "told"),
     [("end_process", []), ("shutdown", ["systemctl poweroff"]), ("reboot", ["systemctl reboot"])],
 )
+@pytest.mark.as_root
 def test_it_arms_on_work_and_acts_once_when_it_has_ended(
     world: World, start: Callable[..., "subprocess.Popen[str]"], systemctl: pathlib.Path, action: str, told: list[str]
 ) -> None:
@@ -127,6 +128,7 @@ def test_wrong_words_are_answered_at_once(world: World, fallow: Fallow, words: t
     assert says in done.stderr
 
 
+@pytest.mark.as_root
 def test_it_does_not_act_while_a_card_is_unknown(
     world: World, start: Callable[..., "subprocess.Popen[str]"], systemctl: pathlib.Path
 ) -> None:

@@ -150,7 +150,7 @@ def compose_starts_and_ends_it(podman: Podman, folder: pathlib.Path, volumes: li
     assert not (folder / "run-fallow/fallow.sock").exists(), "it was killed"
 
 
-@pytest.mark.several_users
+@pytest.mark.as_root
 def test_a_claim_folder_that_a_neighbour_made_first_keeps_nothing_from_starting(
     simulated: Fallow, open_folder: pathlib.Path
 ) -> None:
@@ -176,7 +176,7 @@ def test_a_claim_folder_that_a_neighbour_made_first_keeps_nothing_from_starting(
     assert claims.stat().st_uid == 0
 
 
-@pytest.mark.several_users
+@pytest.mark.as_root
 @pytest.mark.parametrize(("part", "path"), [("shared users", "/etc/passwd"), ("shared groups", "/etc/group")])
 def test_users_and_groups_that_changed_since_the_container_started_are_told(
     simulated: Fallow, tmp_path: pathlib.Path, part: str, path: str

@@ -19,7 +19,7 @@ print(account("30000"), group_number("10234"), group_number("20456"))
 """
 
 
-@pytest.mark.several_users
+@pytest.mark.as_root
 def test_a_name_that_is_the_number_of_another_user_is_a_name_and_a_number_is_a_number(tmp_path: pathlib.Path) -> None:
     for name, added in (("passwd", USERS), ("group", "10234:x:20456:\nanna:x:10234:\n")):
         (tmp_path / name).write_text(pathlib.Path("/etc", name).read_text() + added)

@@ -108,7 +108,7 @@ connection.sendall(b"HTTP/1.1 200 OK\\r\\nContent-Length: 2\\r\\n\\r\\n{}")
 """
 
 
-@pytest.mark.several_users
+@pytest.mark.as_root
 @pytest.mark.parametrize(
     ("address", "uid", "heard"), [("127.0.0.1", 61003, False), ("::1", 61003, False), ("127.0.0.1", 103, True)]
 )

@@ -39,7 +39,7 @@ def slurmstepd(tmp_path: pathlib.Path) -> pathlib.Path:
     return program
 
 
-@pytest.mark.several_users
+@pytest.mark.as_root
 def test_a_cgroup_counts_before_the_step_above_and_that_before_the_environment(
     tmp_path: pathlib.Path, slurmstepd: pathlib.Path
 ) -> None:
@@ -69,7 +69,7 @@ def test_a_cgroup_or_a_name_that_a_user_has_made_proves_nothing(tmp_path: pathli
     assert slurm_trace(proc, 13) == SlurmTrace("40", Proof.ENVIRONMENT)
 
 
-@pytest.mark.several_users
+@pytest.mark.as_root
 def test_a_setuid_program_or_another_one_with_the_name_of_a_step_proves_nothing(
     tmp_path: pathlib.Path, slurmstepd: pathlib.Path
 ) -> None:
@@ -90,7 +90,7 @@ def test_a_setuid_program_or_another_one_with_the_name_of_a_step_proves_nothing(
     assert found == [true, false, false, false, false]
 
 
-@pytest.mark.several_users
+@pytest.mark.as_root
 def test_the_node_is_that_of_the_proof_and_no_word_of_the_process(
     tmp_path: pathlib.Path, slurmstepd: pathlib.Path
 ) -> None:

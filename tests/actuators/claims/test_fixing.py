@@ -12,7 +12,7 @@ from tests.actuators.claims.test_neighbours import ADA, BOB, EVE, FIRST, ROOT, S
 from tests.places import BIN, LIMIT_S, REPOSITORY
 
 __all__ = ["street"]
-pytestmark = [pytest.mark.several_users, pytest.mark.more]
+pytestmark = [pytest.mark.as_root, pytest.mark.more]
 
 
 def ran(street: Neighbourhood, uid: int) -> bool:

@@ -141,7 +141,7 @@ def test_a_label_whose_place_is_held_stays_though_its_process_cannot_be_seen(wor
     os.close(fd)
 
 
-@pytest.mark.several_users
+@pytest.mark.as_root
 def test_a_user_looks_only_at_labels_of_their_own_to_sweep_them(world: World) -> None:
     """Nobody else's can be removed, and each of them would be looked for in the lines of all GPUs."""
     put(world, 10**9 + 1, 4_100_000, 7)

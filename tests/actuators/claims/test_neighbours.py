@@ -18,7 +18,7 @@ from tests.engine.idle_rules.test_dodged import SUDO
 from tests.places import LIMIT_S, REPOSITORY
 from tests.waiting import end
 
-pytestmark = [pytest.mark.several_users, pytest.mark.more]
+pytestmark = [pytest.mark.as_root, pytest.mark.more]
 EVE = 61003
 ROOT = 0
 FIRST, SECOND = (f"GPU-fa110000-0000-4000-8000-{index:012x}" for index in range(2))

@@ -13,7 +13,7 @@ from fallow.actuators.claims.claims import RESERVED_FOR_S
 from tests.places import LIMIT_S, REPOSITORY
 from tests.waiting import end
 
-pytestmark = pytest.mark.several_users
+pytestmark = pytest.mark.as_root
 ADA, BOB = 61001, 61002
 
 

@@ -19,7 +19,7 @@ def shared(tmp_path: pathlib.Path) -> pathlib.Path:
     return folder
 
 
-@pytest.mark.several_users
+@pytest.mark.as_root
 @pytest.mark.parametrize(
     ("mode", "owner"),
     [(0o1777, 0), (0o2770, 0), (0o755, NEIGHBOUR)],
@@ -40,7 +40,7 @@ def test_a_link_of_a_neighbour_leads_nobody_to_a_file_of_their_own(
     assert os.listdir(shared) == ["report.html"]
 
 
-@pytest.mark.several_users
+@pytest.mark.as_root
 def test_a_file_of_a_neighbour_in_a_folder_of_all_gets_nothing_that_is_ours(shared: pathlib.Path) -> None:
     file = shared / "report.html"
     file.touch()
@@ -50,7 +50,7 @@ def test_a_file_of_a_neighbour_in_a_folder_of_all_gets_nothing_that_is_ours(shar
     assert file.read_text() == ""
 
 
-@pytest.mark.several_users
+@pytest.mark.as_root
 def test_a_file_of_a_user_in_their_own_folder_stays_theirs(tmp_path: pathlib.Path) -> None:
     folder = tmp_path / "theirs"
     folder.mkdir()

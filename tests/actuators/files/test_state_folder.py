@@ -66,7 +66,7 @@ def test_a_link_of_ours_leads_on_and_what_is_no_folder_is_refused(tmp_path: path
             prepared(str(tmp_path / path))
 
 
-@pytest.mark.several_users
+@pytest.mark.as_root
 @pytest.mark.parametrize("what", ["folder", "parent", "link"])
 def test_what_somebody_else_has_made_first_is_refused(tmp_path: pathlib.Path, what: str) -> None:
     shared = tmp_path / "shared"
@@ -85,12 +85,12 @@ def test_what_somebody_else_has_made_first_is_refused(tmp_path: pathlib.Path, wh
     assert os.stat(tmp_path / "ours").st_mode & 0o777 == 0o755, "nobody's mode is changed through a link"
 
 
-@pytest.mark.several_users
+@pytest.mark.as_root
 def test_root_looks_where_root_is_whatever_home_sudo_has_kept() -> None:
     assert path_of({"HOME": "/home/somebody", "XDG_STATE_HOME": "/home/somebody/x"}) == "/var/lib/fallow"
 
 
-@pytest.mark.several_users
+@pytest.mark.as_root
 def test_without_a_home_there_is_an_error_that_says_what_to_do_and_nothing_in_tmp(fallow: Fallow) -> None:
     done = as_user(fallow, "report")
     assert done.returncode == 125
@@ -98,7 +98,7 @@ def test_without_a_home_there_is_an_error_that_says_what_to_do_and_nothing_in_tm
     assert "/tmp" not in done.stderr
 
 
-@pytest.mark.several_users
+@pytest.mark.as_root
 @pytest.mark.more
 def test_a_users_journal_is_not_kept_where_a_neighbour_could_read_it(
     fallow: Fallow, open_folder: pathlib.Path
@@ -121,7 +121,7 @@ def test_a_users_journal_is_not_kept_where_a_neighbour_could_read_it(
     assert list(hers.iterdir()) == []
 
 
-@pytest.mark.several_users
+@pytest.mark.as_root
 @pytest.mark.more
 def test_a_journal_in_a_folder_that_cannot_be_written_is_told_in_words(
     fallow: Fallow, open_folder: pathlib.Path

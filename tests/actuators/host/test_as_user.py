@@ -31,7 +31,7 @@ print(within, elsewhere, reads(), sorted(os.getgroups()))
 """
 
 
-@pytest.mark.several_users
+@pytest.mark.as_root
 def test_no_group_of_the_daemon_opens_a_file_to_the_user_it_acts_for(tmp_path: pathlib.Path) -> None:
     file = tmp_path / "of the group"
     file.write_text("secret")

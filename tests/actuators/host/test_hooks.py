@@ -47,7 +47,7 @@ def test_what_came_of_a_command_is_said(line: str, outcome: Outcome) -> None:
     assert hooks().run_command(line, {**os.environ, "WHAT": "gpu 3"}) == outcome
 
 
-@pytest.mark.several_users
+@pytest.mark.as_root
 def test_what_a_command_of_another_user_prints_is_not_told() -> None:
     """Everybody reads the outcome; that of the daemon's own command is the administrator's to word."""
     worker = account("daemon")

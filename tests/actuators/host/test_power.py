@@ -84,14 +84,14 @@ def test_a_machine_without_the_programs_says_so_at_the_start(machine: Machine) -
     assert machine.power().do(SHUTDOWN, "no work").words == f"could not turn the machine off: {why}"
 
 
-@pytest.mark.several_users
+@pytest.mark.as_root
 def test_root_can(machine: Machine) -> None:
     machine.has("systemctl")
     assert machine.power().can(SHUTDOWN) is None
     assert machine.called() == []
 
 
-@pytest.mark.several_users
+@pytest.mark.as_root
 @pytest.mark.parametrize(
     ("busctl", "why"),
     [

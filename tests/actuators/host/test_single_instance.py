@@ -84,7 +84,7 @@ def neighbour(path: pathlib.Path, flags: int) -> subprocess.Popen[str]:
     )
 
 
-@pytest.mark.several_users
+@pytest.mark.as_root
 def test_a_neighbour_cannot_open_the_lock_that_root_s_daemon_leaves(open_folder: pathlib.Path) -> None:
     """V9"""
     folder = open_folder / "run"
@@ -95,7 +95,7 @@ def test_a_neighbour_cannot_open_the_lock_that_root_s_daemon_leaves(open_folder:
     Instance(str(folder), ME, 1000.0).close()
 
 
-@pytest.mark.several_users
+@pytest.mark.as_root
 @pytest.mark.parametrize(("mode", "flags"), [(0o644, os.O_RDONLY), (0o666, os.O_RDWR)])
 def test_a_lock_that_a_neighbour_has_on_a_file_from_before_keeps_nobody_from_starting(
     open_folder: pathlib.Path, mode: int, flags: int
@@ -123,7 +123,7 @@ def test_a_daemon_of_before_that_still_runs_is_not_overlooked(tmp_path: pathlib.
     first.close()
 
 
-@pytest.mark.several_users
+@pytest.mark.as_root
 def test_a_folder_that_somebody_else_made_first_is_refused_with_a_sentence(open_folder: pathlib.Path) -> None:
     """V9"""
     folder = open_folder / "run"

@@ -60,7 +60,7 @@ def test_every_ancestor_is_untouchable() -> None:
     assert {0, 1, os.getpid(), *Proc().ancestors(os.getpid())} == signals.untouchable(Proc())
 
 
-@pytest.mark.several_users
+@pytest.mark.as_root
 def test_the_right_to_signal_is_known_without_a_signal() -> None:
     with play(job("ends_on_term")) as scene:
         assert scene.line() == "ready"

@@ -22,7 +22,7 @@ class WithoutLocks(Proc):
         raise AssertionError("the table is read")
 
 
-@pytest.mark.several_users
+@pytest.mark.as_root
 def test_a_launch_reads_no_table_of_locks_where_the_claim_files_are_roots(tmp_path: pathlib.Path) -> None:
     """100,000 locks of a neighbour on files of her own made each launch of everybody take 17 s."""
     world = World({"FALLOW_CLAIM_DIR": str(tmp_path / "claims"), "FALLOW_SIMULATE": "2xH100"})

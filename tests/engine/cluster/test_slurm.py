@@ -174,7 +174,7 @@ def test_a_job_whose_name_forges_others_is_never_stopped_and_changes_no_other(
     assert set(found) == {victim, forger}
 
 
-@pytest.mark.several_users
+@pytest.mark.as_root
 def test_a_plain_user_cannot_cancel_a_job_of_another_and_is_told_which_right_is_missing(slurm: Slurm) -> None:
     job = slurm.running("--gres=gpu:1", user="news")
     script = (

@@ -97,7 +97,7 @@ def test_a_pipe_in_place_of_a_token_keeps_nobody_waiting(tmp_path: pathlib.Path)
     assert "is no file" in mistake
 
 
-@pytest.mark.several_users
+@pytest.mark.as_root
 def test_a_token_that_two_persons_have_is_refused(tmp_path: pathlib.Path) -> None:
     one, two = token_file(tmp_path, "one"), token_file(tmp_path, "two")
     (mistake,) = mistakes(person(ME, one) + person("nobody", two))
@@ -134,7 +134,7 @@ def test_root_is_written_as_root_and_by_no_other_name(tmp_path: pathlib.Path) ->
     assert 'write user = "root"' in mistake
 
 
-@pytest.mark.several_users
+@pytest.mark.as_root
 def test_only_a_daemon_of_root_acts_as_others(tmp_path: pathlib.Path) -> None:
     told = token_file(tmp_path, "one")
     reading, writing = os.pipe()

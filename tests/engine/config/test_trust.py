@@ -48,7 +48,7 @@ def refusal(path: pathlib.Path) -> str:
     return "\n".join(mistake.in_file(str(path)) for mistake in caught.value.mistakes)
 
 
-@pytest.mark.several_users
+@pytest.mark.as_root
 class TestAsRoot:
     def test_a_file_of_root_in_folders_of_root_is_believed(self, file: pathlib.Path) -> None:
         assert isinstance(load(str(file)), Config)
@@ -232,7 +232,7 @@ def places(check: subprocess.CompletedProcess[str]) -> str:
     return check.stdout.split(": no mistakes")[0] if check.returncode == 0 else check.stderr
 
 
-@pytest.mark.several_users
+@pytest.mark.as_root
 @pytest.mark.more
 def test_a_config_of_a_user_is_looked_for_in_its_places_in_order(open_folder: pathlib.Path) -> None:
     """F19: and the machine's, which may start things as root, is not among them."""
@@ -258,7 +258,7 @@ def test_a_config_of_a_user_is_looked_for_in_its_places_in_order(open_folder: pa
     assert check(XDG_CONFIG_HOME=str(other)) == ""
 
 
-@pytest.mark.several_users
+@pytest.mark.as_root
 def test_the_machines_own_config_is_found_by_root_alone(open_folder: pathlib.Path) -> None:
     """F19: an ordinary user's `fallow up` started root's fillers as that user."""
     machine = open_folder / "fallow" / "fallow.toml"

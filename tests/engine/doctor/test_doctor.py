@@ -48,6 +48,7 @@ def states(checks: Checks, state: str) -> set[str]:
     return {part for part, each in checks.items() if each["state"] == state}
 
 
+@pytest.mark.as_root
 def test_a_machine_that_is_well_has_nothing_broken(world: World, fallow: Fallow) -> None:
     checks = examined(fallow, 0)
     assert states(checks, "broken") == set()
@@ -144,6 +145,7 @@ def test_device_files_that_are_not_there_are_lacking(world: World, fallow: Fallo
 
 
 @pytest.mark.parametrize(("mode", "state"), [(0o1777, "ok"), (0o777, "broken"), (0o755, "broken")])
+@pytest.mark.as_root
 def test_the_claim_folder_is_open_to_all_and_sticky(simulated: Fallow, mode: int, state: str) -> None:
     os.chmod(simulated.environ["FALLOW_CLAIM_DIR"], mode)
     checks = examined(simulated, int(state == "broken"))
@@ -157,6 +159,7 @@ def test_a_claim_folder_that_is_a_link_is_broken(simulated: Fallow, tmp_path: pa
     assert "symbolic link" in checks["claims"]["means"]
 
 
+@pytest.mark.as_root
 def test_a_claim_folder_of_a_user_is_lacking(simulated: Fallow) -> None:
     os.chown(simulated.environ["FALLOW_CLAIM_DIR"], ADA, ADA)
     assert examined(simulated, 0)["claims"]["state"] == "lacking"
@@ -301,7 +304,7 @@ def test_every_check_has_a_name_of_its_own() -> None:
     assert len(parts) > len(CHECKS)
 
 
-@pytest.mark.several_users
+@pytest.mark.as_root
 def test_a_user_learns_what_only_root_can_do(open_folder: pathlib.Path) -> None:
     users = Users(open_folder)
     state = open_folder / "state"
@@ -318,7 +321,7 @@ def test_a_user_learns_what_only_root_can_do(open_folder: pathlib.Path) -> None:
     assert "SYS_PTRACE" in checks["open files"]["remedy"]
 
 
-@pytest.mark.several_users
+@pytest.mark.as_root
 def test_folders_that_a_user_cannot_make_are_told_with_what_makes_them_usable(open_folder: pathlib.Path) -> None:
     """Root's mkdir would make a state folder that is root's, and a claim folder that is shut to all others."""
     users = Users(open_folder)

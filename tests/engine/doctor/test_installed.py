@@ -110,7 +110,7 @@ def test_a_unit_that_an_older_fallow_wrote_is_told_and_one_of_your_own_is_not(
     assert agreed(tmp_path, f"{own_program()} up").health is Health.OK, "a unit that is not fallow's"
 
 
-@pytest.mark.several_users
+@pytest.mark.as_root
 def test_a_unit_that_somebody_has_masked_is_to_be_unmasked_not_written(simulated: Fallow) -> None:
     if shutil.which("systemctl") is None:
         pytest.skip("needs systemctl")

@@ -13,7 +13,7 @@ from fallow.engine.doctor.fix import fix, own_the_folder
 from fallow.engine.machine.world import World
 from fallow.readers.proc import Proc
 
-pytestmark = [pytest.mark.several_users, pytest.mark.more]
+pytestmark = [pytest.mark.as_root, pytest.mark.more]
 EVE = 61003
 CARDS = [f"GPU-fa110000-0000-4000-8000-{index:012x}" for index in range(3)]
 

@@ -124,7 +124,7 @@ def with_its_rights(*words: str) -> list[str]:
     return ["setpriv", f"--bounding-set=-all,{','.join(f'+{name}' for name in kept)}", "--no-new-privs", *words]
 
 
-@pytest.mark.several_users
+@pytest.mark.as_root
 def test_its_capabilities_are_enough_to_see_and_stop_what_others_run() -> None:
     program = (
         "import json, os, signal, sys\n"
@@ -145,7 +145,7 @@ def test_its_capabilities_are_enough_to_see_and_stop_what_others_run() -> None:
         assert job.wait(LIMIT_S) == -signal.SIGTERM
 
 
-@pytest.mark.several_users
+@pytest.mark.as_root
 def test_its_capabilities_are_enough_to_hold_in_the_name_of_others(open_folder: pathlib.Path) -> None:
     users = Users(open_folder)
     users.environ["FALLOW_STATE_DIR"] = str(open_folder / "state")

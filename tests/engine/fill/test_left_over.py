@@ -39,7 +39,7 @@ os.kill(left, signal.SIGKILL)
 """
 
 
-@pytest.mark.several_users
+@pytest.mark.as_root
 def test_what_a_hook_of_another_user_left_is_not_killed_with_a_keeper(tmp_path: pathlib.Path) -> None:
     environ = {**os.environ, **Fallow(tmp_path).environ, "PYTHONPATH": str(REPOSITORY)}
     ran = subprocess.run(

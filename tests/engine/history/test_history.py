@@ -124,7 +124,7 @@ def test_the_file_is_its_owners_alone(tmp_path: pathlib.Path) -> None:
     assert (tmp_path / "state" / "history.db").stat().st_mode & 0o777 == 0o600
 
 
-@pytest.mark.several_users
+@pytest.mark.as_root
 def test_others_are_told_that_it_is_not_theirs_and_may_read_a_copy_that_they_cannot_write(
     open_folder: pathlib.Path,
 ) -> None:

@@ -17,7 +17,7 @@ from tests.engine.idle_rules.test_enforcer import RULE, on
 from tests.places import LIMIT_S
 from tests.waiting import end, end_group, until
 
-pytestmark = [pytest.mark.several_users, pytest.mark.more]
+pytestmark = [pytest.mark.as_root, pytest.mark.more]
 ADA = 61001
 Start = Callable[..., "subprocess.Popen[str]"]
 SUDO = """

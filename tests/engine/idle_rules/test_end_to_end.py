@@ -80,7 +80,7 @@ def test_a_real_process_that_works_is_left_alone(patrol: Resident, start: Start,
     assert works.poll() is None
 
 
-@pytest.mark.several_users
+@pytest.mark.as_root
 @pytest.mark.more
 def test_of_several_users_only_the_one_who_idles_is_stopped(
     patrol: Resident, start: Start, tmp_path: pathlib.Path
@@ -93,7 +93,7 @@ def test_of_several_users_only_the_one_who_idles_is_stopped(
     assert all(f"{ADA}'s job {theirs.pid}" in line for line in told)
 
 
-@pytest.mark.several_users
+@pytest.mark.as_root
 @pytest.mark.more
 def test_a_protected_user_is_left_alone_beside_another(
     patrol: Resident, start: Start, tmp_path: pathlib.Path
@@ -106,7 +106,7 @@ def test_a_protected_user_is_left_alone_beside_another(
     assert ours.poll() is None
 
 
-@pytest.mark.several_users
+@pytest.mark.as_root
 @pytest.mark.more
 def test_users_in_a_protected_group_and_those_whose_groups_nobody_knows_are_left_alone_beside_another(
     patrol: Resident, start: Start, tmp_path: pathlib.Path

@@ -193,7 +193,7 @@ def test_its_owner_is_told_on_their_terminal_and_nobody_else_on_theirs(
         os.close(fd)
 
 
-@pytest.mark.several_users
+@pytest.mark.as_root
 def test_a_terminal_that_is_another_users_by_now_is_not_written_to(
     patrol: Callable[..., Resident], start: Start, tmp_path: pathlib.Path
 ) -> None:
@@ -323,7 +323,7 @@ def test_a_protected_command_below_the_holder_protects_it(patrol: Callable[..., 
     assert "runs sleep, and [protect] commands has 'sleep'" in refusals[0]
 
 
-@pytest.mark.several_users
+@pytest.mark.as_root
 def test_a_process_of_another_user_below_the_holder_protects_it(
     patrol: Callable[..., Resident], start: Start
 ) -> None:

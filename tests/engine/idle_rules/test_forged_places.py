@@ -21,7 +21,7 @@ from tests.core.gpus import held
 from tests.places import LIMIT_S, REPOSITORY
 from tests.waiting import end, until
 
-pytestmark = [pytest.mark.several_users, pytest.mark.more]
+pytestmark = [pytest.mark.as_root, pytest.mark.more]
 ADA, EVE = 61001, 61003
 UUID = "GPU-fa110000-0000-4000-8000-000000000000"
 NOBODY = 2**22 - 1

@@ -142,7 +142,7 @@ def asked_after(resident: Resident, process: "subprocess.Popen[bytes]", says: st
     return next(line for line in told if says in line)
 
 
-@pytest.mark.several_users
+@pytest.mark.as_root
 def test_what_such_a_command_leaves_running_is_in_the_rules_though_the_daemon_adopts_it(
     patrol: Patrol, box: pathlib.Path, job: "subprocess.Popen[bytes]"
 ) -> None:
@@ -160,7 +160,7 @@ def test_what_such_a_command_leaves_running_is_in_the_rules_though_the_daemon_ad
         os.kill(left, signal.SIGKILL)
 
 
-@pytest.mark.several_users
+@pytest.mark.as_root
 def test_a_command_saves_the_work_as_the_user_of_the_job_before_the_job_is_asked(
     patrol: Patrol, box: pathlib.Path, job: "subprocess.Popen[bytes]"
 ) -> None:
@@ -193,7 +193,7 @@ def test_a_command_saves_the_work_as_the_user_of_the_job_before_the_job_is_asked
     assert ("action", "ask the job to end with SIGTERM") in rows[first + 2 :]
 
 
-@pytest.mark.several_users
+@pytest.mark.as_root
 @pytest.mark.parametrize(
     ("line", "says"),
     [
@@ -216,7 +216,7 @@ def test_a_command_that_does_not_save_anything_is_told_and_the_job_is_asked_all_
     assert says.format(box=box) in asked_after(resident, job, says.format(box=box))
 
 
-@pytest.mark.several_users
+@pytest.mark.as_root
 @pytest.mark.parametrize("by", ["another user", "its own user"])
 def test_nobody_is_told_what_such_a_command_prints(
     patrol: Patrol, box: pathlib.Path, job: "subprocess.Popen[bytes]", by: str
@@ -234,7 +234,7 @@ def test_nobody_is_told_what_such_a_command_prints(
     assert "PASSWORD" not in str(resident("events"))
 
 
-@pytest.mark.several_users
+@pytest.mark.as_root
 @pytest.mark.parametrize("job", ["root"], indirect=True)
 def test_nothing_runs_as_root_for_a_job_of_root_unless_the_rule_says_so(
     patrol: Patrol, box: pathlib.Path, job: "subprocess.Popen[bytes]"
@@ -250,7 +250,7 @@ def test_nothing_runs_as_root_for_a_job_of_root_unless_the_rule_says_so(
     assert (box / "who").read_text().split() == ["0"]
 
 
-@pytest.mark.several_users
+@pytest.mark.as_root
 @pytest.mark.parametrize("by", ["work", "a protection"])
 def test_a_job_that_works_again_or_is_protected_while_the_command_runs_is_not_asked(
     patrol: Patrol, box: pathlib.Path, job: "subprocess.Popen[bytes]", by: str
@@ -271,7 +271,7 @@ def test_a_job_that_works_again_or_is_protected_while_the_command_runs_is_not_as
     assert job.poll() is None
 
 
-@pytest.mark.several_users
+@pytest.mark.as_root
 def test_a_dry_run_only_says_that_it_would_run_the_command(
     patrol: Patrol, box: pathlib.Path, job: "subprocess.Popen[bytes]"
 ) -> None:
@@ -283,7 +283,7 @@ def test_a_dry_run_only_says_that_it_would_run_the_command(
     assert job.poll() is None
 
 
-@pytest.mark.several_users
+@pytest.mark.as_root
 def test_no_more_commands_run_at_once_than_jobs_may_be_stopped(
     patrol: Patrol, box: pathlib.Path, job: "subprocess.Popen[bytes]"
 ) -> None:

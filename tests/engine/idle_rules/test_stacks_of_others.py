@@ -15,7 +15,7 @@ from tests.engine.idle_rules.enforcer_resident import Resident
 from tests.engine.idle_rules.test_enforcer import RULE, Start, patrol, start, stop_after_stacks
 
 __all__ = ["patrol", "start"]  # fixtures
-pytestmark = pytest.mark.several_users
+pytestmark = pytest.mark.as_root
 
 WORKER = pwd.getpwnam("games")
 BECOMES = f"os.setgroups([]); os.setgid({WORKER.pw_gid}); os.setuid({WORKER.pw_uid})"

@@ -28,7 +28,7 @@ def test_a_user_is_in_their_primary_group_by_its_name_or_number() -> None:
     assert groups_of(ME, []) == frozenset()
 
 
-@pytest.mark.several_users
+@pytest.mark.as_root
 def test_a_member_of_a_group_is_in_it_and_others_are_not(tmp_path: pathlib.Path) -> None:
     """In a mount namespace with an /etc/group of its own."""
     (tmp_path / "group").write_text("root:x:0:\ndaemon:x:1:\nstaff:x:7001:daemon\nnobody-s:x:7002:\n")

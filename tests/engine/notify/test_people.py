@@ -225,7 +225,7 @@ def test_a_dry_run_only_says_what_it_would_send(
     assert line.startswith("notices to ada: would tell json://…: ")
 
 
-@pytest.mark.several_users
+@pytest.mark.as_root
 @pytest.mark.more
 def test_the_outcome_of_the_warning_says_how_they_were_told_without_secrets(
     simulated: Fallow, web: tuple[str, Got], tmp_path: pathlib.Path

@@ -90,7 +90,7 @@ def test_a_filler_is_waited_for_no_longer_than_the_gpus_are_kept_free(environ: d
     mark.close()
 
 
-@pytest.mark.several_users
+@pytest.mark.as_root
 def test_a_false_mark_of_a_filler_keeps_nobody_waiting(environ: dict[str, str], tmp_path: pathlib.Path) -> None:
     clock = DrivenClock()
     world = World(environ, clock=clock)

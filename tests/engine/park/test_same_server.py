@@ -89,7 +89,7 @@ def test_a_server_of_another_user_than_at_parking_is_asked_nothing(
     assert is_asked_nothing(one, replace(one.job, server_uid=uid))
 
 
-@pytest.mark.several_users
+@pytest.mark.as_root
 def test_a_server_that_became_another_users_is_asked_nothing(listeners: list[Listener]) -> None:
     listeners.append(one := Listener("61001"))
     assert is_asked_nothing(one, one.job)

@@ -141,7 +141,7 @@ def as_user(uid: int | str, *words: str, **variables: str) -> "subprocess.Comple
     return subprocess.run(line, env=environ, cwd=REPOSITORY, capture_output=True, text=True, check=False)
 
 
-@pytest.mark.several_users
+@pytest.mark.as_root
 @pytest.mark.more
 def test_a_user_wakes_what_roots_daemon_has_parked_and_nobody_elses_and_an_operator_wakes_any(
     simulated: Fallow, open_folder: pathlib.Path, tmp_path: pathlib.Path

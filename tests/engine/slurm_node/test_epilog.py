@@ -111,7 +111,7 @@ def test_a_dry_run_ends_nothing_and_says_what_it_would(node: Node) -> None:
     assert left.poll() is None
 
 
-@pytest.mark.several_users
+@pytest.mark.as_root
 def test_a_protection_of_root_counts_and_the_job_is_said_to_be_left(node: Node) -> None:
     left = node.on("0")
     assert node.fallow("protect", f"pid:{left.pid}", "--for", "1h").returncode == 0
@@ -123,7 +123,7 @@ def test_a_protection_of_root_counts_and_the_job_is_said_to_be_left(node: Node) 
     assert left.poll() is None
 
 
-@pytest.mark.several_users
+@pytest.mark.as_root
 @pytest.mark.parametrize(("users", "each"), [(1, 51), (1, 2001), (50, 41)])
 def test_however_many_protections_others_have_they_keep_no_leftover(node: Node, users: int, each: int) -> None:
     """Nor do those that are not read because there are too many, as those of a user with many subordinate ids."""
@@ -138,7 +138,7 @@ def test_however_many_protections_others_have_they_keep_no_leftover(node: Node, 
     assert left.wait(LIMIT_S) == -signal.SIGTERM
 
 
-@pytest.mark.several_users
+@pytest.mark.as_root
 def test_a_protection_of_root_counts_among_however_many_of_others(node: Node) -> None:
     left, claims = node.on("0"), pathlib.Path(node.fallow.environ["FALLOW_CLAIM_DIR"])
     assert node.fallow("protect", f"pid:{left.pid}", "--for", "1h").returncode == 0

@@ -82,7 +82,7 @@ def site() -> Iterator[Site]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-@pytest.mark.several_users
+@pytest.mark.as_root
 def test_prolog_epilog_and_health_do_their_part_and_never_touch_the_users_other_job(site: Site) -> None:
     slurm, go = site.slurm, site.folder / "go"
     left, trespasser, own = (f"sleep {os.getpid()}{number}" for number in (1, 2, 3))

@@ -92,6 +92,7 @@ def test_a_controller_that_does_not_answer_is_told_with_what_may_help_here(
     made.world.close()
 
 
+@pytest.mark.as_root
 def test_a_protected_job_is_left_alone_and_nothing_is_done_to_it(stopping: Stopping) -> None:
     stopping.world.protections.place(SEVEN, math.inf, "mine")
     seven = stopping.stop.meant([SEVEN])[0]
@@ -127,6 +128,7 @@ def test_a_job_that_opts_out_during_the_grace_is_neither_gone_nor_killed(stoppin
     assert stopping.engine.done == [("ask", "7")]
 
 
+@pytest.mark.as_root
 def test_a_protection_that_is_placed_during_the_grace_keeps_the_job(stopping: Stopping) -> None:
     seven = stopping.stop.meant([SEVEN])[0]
     stopping.engine.after["ask"] = lambda: stopping.world.protections.place(SEVEN, math.inf, "mine")

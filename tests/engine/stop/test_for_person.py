@@ -179,7 +179,7 @@ def worker() -> Account:
     return found
 
 
-@pytest.mark.several_users
+@pytest.mark.as_root
 def test_a_person_stops_their_own_job_and_the_daemons_journal_has_it(machine: Machine) -> None:
     mine = machine.holder(0, WORKER.pw_uid)
     (job,) = machine.stops.look(worker(), ["gpu:0"]).ready
@@ -194,7 +194,7 @@ def test_a_person_stops_their_own_job_and_the_daemons_journal_has_it(machine: Ma
     assert (outcome.kind, outcome.step) == ("outcome", "stopped")
 
 
-@pytest.mark.several_users
+@pytest.mark.as_root
 def test_a_job_of_another_user_is_not_stopped_though_roots_daemon_asks(machine: Machine) -> None:
     theirs = machine.holder(0, 0)
     answer = machine.stops.stop(worker(), [machine.job(theirs)], dry_run=False)
@@ -202,6 +202,7 @@ def test_a_job_of_another_user_is_not_stopped_though_roots_daemon_asks(machine: 
     assert theirs.poll() is None
 
 
+@pytest.mark.as_root
 def test_a_process_that_has_ended_or_whose_number_is_in_use_again_is_not_touched(machine: Machine) -> None:
     other = machine.holder(0, os.geteuid())
     me = account(str(os.geteuid()))
@@ -218,7 +219,7 @@ def test_a_user_who_is_another_by_now_stops_nothing(machine: Machine) -> None:
     assert "any more" in machine.stops.look(replace(me, name="nobdy"), ["gpu:0"]).refused
 
 
-@pytest.mark.several_users
+@pytest.mark.as_root
 def test_nothing_of_roots_environment_is_given_to_a_person(machine: Machine) -> None:
     order = json.loads(machine.stops._order(worker(), ["stop"]))
     assert order["environ"]["HOME"] == WORKER.pw_dir

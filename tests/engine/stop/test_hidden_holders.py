@@ -170,7 +170,7 @@ def test_monitors_are_never_offered(fallow: Fallow, cards: World, opened: Open, 
     assert "20.0 GiB on GPU 0 are held by no process that can be seen" in fallow("stop", "0", "--yes").stderr
 
 
-@pytest.mark.several_users
+@pytest.mark.as_root
 def test_who_only_calls_itself_a_monitor_is_offered(fallow: Fallow, cards: World, opened: Open) -> None:
     cards[0].memory_used = 20 * GIB
     neighbour = OPENER.replace(

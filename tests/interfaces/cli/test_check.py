@@ -116,6 +116,7 @@ url = "http://gpu1.example.org:8990"
 """
 
 
+@pytest.mark.as_root
 def test_a_filler_of_slurm_is_enabled_and_cluster_and_fleet_are_summed_up(fallow: Fallow) -> None:
     file = written(fallow, CLUSTERED)
     done = fallow("check")

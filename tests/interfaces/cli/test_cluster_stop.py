@@ -45,6 +45,7 @@ def test_a_job_of_another_user_is_77_and_what_fails_otherwise_is_1(
 
 
 @pytest.mark.parametrize("dry_run", [True, False])
+@pytest.mark.as_root
 def test_a_protected_job_is_left_and_it_is_told_how_to_release_it(
     engine: PlannedEngine, world: World, capsys: pytest.CaptureFixture[str], dry_run: bool
 ) -> None:

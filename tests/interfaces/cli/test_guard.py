@@ -52,6 +52,7 @@ def until(guard: subprocess.Popen[str], words: str) -> str:
     raise AssertionError(f"it ended without saying {words!r}")
 
 
+@pytest.mark.as_root
 def test_it_arms_on_work_and_turns_the_machine_off_once_when_it_ends(
     world: World, fallow: Fallow, systemctl: pathlib.Path
 ) -> None:
@@ -69,6 +70,7 @@ def test_it_arms_on_work_and_turns_the_machine_off_once_when_it_ends(
     )
 
 
+@pytest.mark.as_root
 def test_it_does_nothing_before_it_has_seen_work(world: World, fallow: Fallow, systemctl: pathlib.Path) -> None:
     guard = fallow.start("guard", *FAST, "--action", "shutdown", "-v")
     until(guard, "guarding")
@@ -79,6 +81,7 @@ def test_it_does_nothing_before_it_has_seen_work(world: World, fallow: Fallow, s
     assert systemctl.read_text() == ""
 
 
+@pytest.mark.as_root
 def test_one_of_eight_at_work_is_work(world: World, fallow: Fallow, systemctl: pathlib.Path) -> None:
     work(world, *range(8))
     guard = fallow.start("guard", *FAST, "--action", "shutdown")
@@ -91,6 +94,7 @@ def test_one_of_eight_at_work_is_work(world: World, fallow: Fallow, systemctl: p
     assert systemctl.read_text() == "", "the mean of all cards, 11 %, would have acted"
 
 
+@pytest.mark.as_root
 def test_a_driver_that_stops_answering_is_not_quiet(world: World, fallow: Fallow, systemctl: pathlib.Path) -> None:
     work(world, 0)
     fallow.environ["FALLOW_DRIVER_TIMEOUT"] = "0.05"
@@ -108,6 +112,7 @@ def test_a_driver_that_stops_answering_is_not_quiet(world: World, fallow: Fallow
     assert "systemctl poweroff" in systemctl.read_text()
 
 
+@pytest.mark.as_root
 def test_a_hold_stops_the_countdown(world: World, fallow: Fallow, systemctl: pathlib.Path) -> None:
     work(world, 0)
     guard = fallow.start("guard", *FAST, "--countdown", "1h", "--action", "reboot")
@@ -120,6 +125,7 @@ def test_a_hold_stops_the_countdown(world: World, fallow: Fallow, systemctl: pat
     assert "called off" in systemctl.read_text(), "whoever saw the announcement is told"
 
 
+@pytest.mark.as_root
 def test_a_guard_that_a_hold_keeps_from_acting_says_so_once_and_in_why(
     world: World, fallow: Fallow, systemctl: pathlib.Path
 ) -> None:
@@ -205,6 +211,7 @@ def start_sleeper():  # noqa: ANN201
         process.wait(LIMIT_S)
 
 
+@pytest.mark.as_root
 def test_a_process_that_runs_speaks_against_it(
     world: World, fallow: Fallow, systemctl: pathlib.Path, tmp_path: pathlib.Path
 ) -> None:
@@ -224,7 +231,7 @@ def test_a_process_that_runs_speaks_against_it(
     assert "systemctl poweroff" in systemctl.read_text()
 
 
-@pytest.mark.several_users
+@pytest.mark.as_root
 def test_who_may_not_turn_the_machine_off_is_told_when_it_starts(open_folder: pathlib.Path) -> None:
     from tests.actuators.claims.test_users import ADA, Users
 

@@ -14,7 +14,7 @@ from tests.places import LIMIT_S
 from tests.waiting import PROGRAM_S, until
 
 __all__ = ["stage"]
-pytestmark = pytest.mark.several_users
+pytestmark = pytest.mark.as_root
 WORKS = """env -u CUDA_VISIBLE_DEVICES sh -c 'while [ -d /proc/$PPID ]; do :; done' > /dev/null 2>&1 &
 echo up; read line"""
 # Asks on several connections at once as a user; prints status and answer of each.

@@ -14,7 +14,7 @@ from tests.conftest import Fallow
 from tests.interfaces.cli.filled import Fill
 from tests.places import REPOSITORY
 
-pytestmark = pytest.mark.several_users
+pytestmark = pytest.mark.as_root
 
 GROUP = min((each for each in grp.getgrall() if 0 < each.gr_gid < 61000), key=lambda each: each.gr_gid)
 MEMBER, OTHER = f"61001:{GROUP.gr_gid}", "61002"

@@ -171,7 +171,7 @@ def test_a_hold_that_makes_no_sense_covers_everything(
     assert protection.target == Everything()
 
 
-@pytest.mark.several_users
+@pytest.mark.as_root
 def test_only_its_owner_or_root_can_release_a_hold_and_everybody_sees_it(open_folder: pathlib.Path) -> None:
     open_folder.chmod(0o1777)
     users = Users(open_folder)

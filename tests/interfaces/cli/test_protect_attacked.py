@@ -246,7 +246,7 @@ def write_many(claims: pathlib.Path, uid: int, count: int) -> None:
         os.chown(path, uid, uid)
 
 
-@pytest.mark.several_users
+@pytest.mark.as_root
 def test_20_000_files_of_one_user_count_as_one_and_cost_little(
     protections: ProtectionFolder, claims: pathlib.Path
 ) -> None:
@@ -277,7 +277,7 @@ def test_20_000_files_of_one_user_count_as_one_and_cost_little(
     assert time.process_time() - began_s < 0.2
 
 
-@pytest.mark.several_users
+@pytest.mark.as_root
 def test_room_that_others_leave_is_used_at_the_next_look(protections: ProtectionFolder, claims: pathlib.Path) -> None:
     """Weak: the rest counts as one, and for no longer than it must."""
     write_many(claims, BOB, 60)
@@ -288,7 +288,7 @@ def test_room_that_others_leave_is_used_at_the_next_look(protections: Protection
     assert [protection.id for protection in protections.active(NOW_S)] == list(range(31, 61))
 
 
-@pytest.mark.several_users
+@pytest.mark.as_root
 def test_a_user_cannot_place_more_than_50_by_hand_either(open_folder: pathlib.Path) -> None:
     """Weak: a limit per owner, also without a daemon."""
     open_folder.chmod(0o1777)
@@ -348,7 +348,7 @@ def test_what_was_put_in_the_place_of_an_expired_hold_is_not_removed(claims: pat
     assert "another" in path.read_text()
 
 
-@pytest.mark.several_users
+@pytest.mark.as_root
 def test_a_second_name_of_a_file_is_no_second_hold(protections: ProtectionFolder, claims: pathlib.Path) -> None:
     """Weak: st_nlink. A neighbour's link must not outlive the release, nor put words into another's mouth."""
     number = protections.place(Everything(), NOW_S + 60, "ours")
@@ -381,7 +381,7 @@ def test_what_any_user_could_have_written_is_nobodys_protection(
     assert {each.by_user for each in protections.active(NOW_S) if each.id == number} == {f"user{os.geteuid()}"}
 
 
-@pytest.mark.several_users
+@pytest.mark.as_root
 def test_a_file_of_roots_that_makes_no_sense_is_not_roots_word(
     protections: ProtectionFolder, claims: pathlib.Path
 ) -> None:
@@ -391,7 +391,7 @@ def test_a_file_of_roots_that_makes_no_sense_is_not_roots_word(
     assert (protection.target, protection.by_user) == (Everything(), "somebody")
 
 
-@pytest.mark.several_users
+@pytest.mark.as_root
 @pytest.mark.parametrize(
     ("owner", "mode", "stays"),
     [(0, 0o1777, False), (ADA, 0o1777, False), (BOB, 0o1777, True), (0, 0o777, True), (0, 0o755, False)],
@@ -418,7 +418,7 @@ def test_a_hold_that_vanishes_stays_in_force_where_others_can_take_it_away(
     assert protections.active(NOW_S + 60) == [], "its time is over"
 
 
-@pytest.mark.several_users
+@pytest.mark.as_root
 def test_in_a_folder_of_a_neighbour_s_the_owner_can_release_and_the_neighbour_cannot(
     open_folder: pathlib.Path,
 ) -> None:
@@ -442,7 +442,7 @@ def test_in_a_folder_of_a_neighbour_s_the_owner_can_release_and_the_neighbour_ca
     assert users.run(BOB, "protect", "--list")[1] == "nothing is protected\n"
 
 
-@pytest.mark.several_users
+@pytest.mark.as_root
 def test_the_owner_of_a_hold_whose_file_was_taken_away_can_still_release_it(
     claims: pathlib.Path, protections: ProtectionFolder
 ) -> None:
@@ -463,7 +463,7 @@ def test_the_owner_of_a_hold_whose_file_was_taken_away_can_still_release_it(
     assert [each.active(NOW_S) for each in (protections, other)] == [[], []]
 
 
-@pytest.mark.several_users
+@pytest.mark.as_root
 def test_a_hold_that_only_the_policies_have_seen_is_listed_and_released_through_the_doors(
     claims: pathlib.Path, protections: ProtectionFolder
 ) -> None:
@@ -481,7 +481,7 @@ def test_a_hold_that_only_the_policies_have_seen_is_listed_and_released_through_
     assert doors.active(NOW_S) == []
 
 
-@pytest.mark.several_users
+@pytest.mark.as_root
 def test_a_job_is_left_alone_after_a_neighbour_took_its_hold_away(open_folder: pathlib.Path) -> None:
     """V4: end to end, in a folder that the neighbour made first, where nobody is root."""
     users = Users(open_folder)
@@ -519,7 +519,7 @@ def test_targets_as_they_are_written_are_read_back() -> None:
         assert str(parse_target(text)) == text
 
 
-@pytest.mark.several_users
+@pytest.mark.as_root
 def test_a_person_with_thousands_of_user_numbers_has_one_limit_for_all_of_them(claims: pathlib.Path) -> None:
     """subuid(5) gives each user 65,536 of them: each had a limit of its own, and the page grew to 14 MB."""
     protections = ProtectionFolder(
@@ -547,7 +547,7 @@ def test_a_person_with_thousands_of_user_numbers_has_one_limit_for_all_of_them(c
         protections.demand_room(100_000, NOW_S)
 
 
-@pytest.mark.several_users
+@pytest.mark.as_root
 def test_the_owners_of_thousands_of_files_are_not_all_looked_up_at_once(claims: pathlib.Path) -> None:
     """A look-up may ask a server elsewhere: thousands of them in one look kept the daemon waiting."""
     asked: list[int] = []

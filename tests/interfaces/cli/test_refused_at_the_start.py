@@ -170,7 +170,7 @@ def test_a_line_that_only_a_shell_can_judge_is_left_to_it(simulated: Fallow, lin
     assert "no line" not in done.stderr
 
 
-@pytest.mark.several_users
+@pytest.mark.as_root
 def test_somebody_else_s_process_cannot_be_attached_to(
     open_folder: pathlib.Path, sleeper_of: Callable[[int], subprocess.Popen[bytes]]
 ) -> None:

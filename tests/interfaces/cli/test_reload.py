@@ -57,7 +57,7 @@ def test_without_a_daemon_it_says_so(simulated: Fallow) -> None:
     assert "start one: fallow up" in done.stderr
 
 
-@pytest.mark.several_users
+@pytest.mark.as_root
 def test_nobody_else_may_have_it_reload(simulated: Fallow, open_folder: pathlib.Path) -> None:
     """They may ask it much else."""
     config, socket = open_folder / "fallow.toml", open_folder / "run" / "fallow.sock"
@@ -74,7 +74,7 @@ def test_nobody_else_may_have_it_reload(simulated: Fallow, open_folder: pathlib.
     assert not running.told("config reloaded")
 
 
-@pytest.mark.several_users
+@pytest.mark.as_root
 def test_a_daemon_that_had_no_config_finds_the_one_that_was_written_since(
     users: Users, open_folder: pathlib.Path
 ) -> None:

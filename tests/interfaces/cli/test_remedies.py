@@ -26,7 +26,7 @@ def shut(users: Users, open_folder: pathlib.Path) -> Users:
     return users
 
 
-@pytest.mark.several_users
+@pytest.mark.as_root
 @pytest.mark.parametrize("words", [("stop", "all", "--dry-run"), ("up", "--for", "1s")])
 def test_a_home_of_another_user_is_told_with_what_to_set(shut: Users, words: tuple[str, ...]) -> None:
     code, _, err = shut.run(ADA, *words)
@@ -34,7 +34,7 @@ def test_a_home_of_another_user_is_told_with_what_to_set(shut: Users, words: tup
     assert "name a config that you may read, here or in FALLOW_CONFIG, or set HOME to a folder of yours" in err
 
 
-@pytest.mark.several_users
+@pytest.mark.as_root
 def test_without_a_home_that_can_be_used_there_is_no_journal_and_why_says_so(shut: Users) -> None:
     code, out, err = shut.run(ADA, "why", "--alone")
     assert "journal is empty" not in out
@@ -50,14 +50,14 @@ def test_without_a_home_that_can_be_used_there_is_no_journal_and_why_says_so(shu
     assert "set FALLOW_STATE_DIR to a folder of yours" in out
 
 
-@pytest.mark.several_users
+@pytest.mark.as_root
 def test_that_nothing_is_kept_is_told_with_the_variable_to_set(shut: Users) -> None:
     shut.environ["HOME"] = "/nowhere-at-all"
     _, _, err = shut.run(ADA, "guard", "--dry-run", "--gpus", "99")
     assert "set FALLOW_STATE_DIR to a folder of yours" in err
 
 
-@pytest.mark.several_users
+@pytest.mark.as_root
 def test_a_place_where_no_daemon_can_be_is_told_with_the_variable_to_set(shut: Users) -> None:
     shut.environ |= {"HOME": "/nowhere-at-all", "FALLOW_SOCKET": "/nowhere-at-all/fallow.sock"}
     code, _, err = shut.run(ADA, "up", "--for", "1s")
@@ -65,7 +65,7 @@ def test_a_place_where_no_daemon_can_be_is_told_with_the_variable_to_set(shut: U
     assert err.endswith("Permission denied; name a folder of your own with FALLOW_SOCKET\n")
 
 
-@pytest.mark.several_users
+@pytest.mark.as_root
 def test_a_config_that_was_named_and_cannot_be_read_is_told_so(shut: Users) -> None:
     code, _, err = shut.run(ADA, "check", f"{shut.environ['HOME']}/fallow.toml")
     assert code == 77

@@ -87,6 +87,7 @@ def test_time_on_a_shared_card_is_shared_out(recorded: Fallow) -> None:
     assert sum(line["observed_s"] for line in told["lines"]) == told["total"]["observed_s"] == 4 * HOUR_S
 
 
+@pytest.mark.as_root
 def test_jobs_are_told_with_their_user(recorded: Fallow) -> None:
     told = json.loads(recorded("report", "--by", "job", "--format", "json").stdout)
     assert {(line["job"], line["user"]) for line in told["lines"]} == {

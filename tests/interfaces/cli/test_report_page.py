@@ -52,6 +52,7 @@ def browser() -> Iterator[Any]:
         opened.close()
 
 
+@pytest.mark.as_root
 def test_the_page_needs_nothing_from_elsewhere_and_no_script(page_file: pathlib.Path) -> None:
     text = page_file.read_text()
     assert not re.search(r"<(script|link|img|iframe|object)|\bon\w+=|url\(|@import|https?:", text)

@@ -16,7 +16,7 @@ from tests.places import LIMIT_S
 from tests.standin import Process, World
 from tests.waiting import end, until
 
-pytestmark = pytest.mark.several_users
+pytestmark = pytest.mark.as_root
 GIB = 2**30
 Start = Callable[[int], "subprocess.Popen[bytes]"]
 Join = Callable[[int, str, int], None]

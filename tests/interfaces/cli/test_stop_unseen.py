@@ -12,7 +12,7 @@ from tests.interfaces.cli.filled import Fill
 from tests.places import LIMIT_S
 from tests.waiting import until
 
-pytestmark = pytest.mark.several_users
+pytestmark = pytest.mark.as_root
 Start = Callable[[int], "subprocess.Popen[bytes]"]
 
 

@@ -150,7 +150,7 @@ def test_a_folder_that_is_gone_is_named_where_a_path_begins_in_it(
     assert done.stderr == "fallow: the folder that you are in is gone; change to another one\n"
 
 
-@pytest.mark.several_users
+@pytest.mark.as_root
 def test_a_limit_of_processes_that_is_too_tight_is_named(open_folder: pathlib.Path) -> None:
     """F38"""
     open_folder.chmod(0o1777)

@@ -15,7 +15,7 @@ from tests.interfaces.cli.filled import Fill, pids_written, wait_for_end, wait_f
 from tests.places import LIMIT_S, OFTEN, REPOSITORY
 from tests.waiting import end
 
-pytestmark = pytest.mark.several_users
+pytestmark = pytest.mark.as_root
 
 WORKER, NEIGHBOUR = pwd.getpwnam("daemon"), pwd.getpwnam("games")
 FACTS = """

@@ -18,7 +18,7 @@ from tests.places import BIN, LIMIT_S, REPOSITORY
 from tests.standin import Process, World
 from tests.waiting import PROGRAM_S, end, until
 
-pytestmark = pytest.mark.several_users
+pytestmark = pytest.mark.as_root
 SECRET = "hunter2-of-ada"
 HOOK_SECRET = "hunter2-of-a-hook"
 FILLER_SECRET = "hunter2-of-a-filler"

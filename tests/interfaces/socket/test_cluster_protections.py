@@ -16,7 +16,7 @@ from tests.interfaces.socket.conftest import Start
 from tests.interfaces.socket.test_server import everything, request
 from tests.places import LIMIT_S
 
-pytestmark = pytest.mark.several_users
+pytestmark = pytest.mark.as_root
 ADAS = "slurm:61"
 
 

@@ -286,7 +286,7 @@ def test_a_report_says_so_if_who_told_the_hours_did_not_tell_their_price(simulat
     assert "the daemon did not tell its prices; those of the config here count" in report.stderr
 
 
-@pytest.mark.several_users
+@pytest.mark.as_root
 def test_an_impostor_is_not_believed(open_folder: pathlib.Path) -> None:
     users = Users(open_folder)
     path = pathlib.Path(users.environ["FALLOW_SOCKET"])
@@ -310,7 +310,7 @@ def test_an_impostor_is_not_believed(open_folder: pathlib.Path) -> None:
     assert len(json.loads(out)["gpus"]) == 2
 
 
-@pytest.mark.several_users
+@pytest.mark.as_root
 def test_a_hold_is_in_the_name_of_who_asks_and_only_they_or_root_release_it(
     open_folder: pathlib.Path, start_daemon: Start
 ) -> None:
@@ -333,7 +333,7 @@ def test_a_hold_is_in_the_name_of_who_asks_and_only_they_or_root_release_it(
     assert users.run(0, "protect", "--release", file.name.removeprefix("protection-"))[0] == 0
 
 
-@pytest.mark.several_users
+@pytest.mark.as_root
 @pytest.mark.more
 def test_anybody_may_ask_for_a_report_though_the_folder_is_root_s(
     open_folder: pathlib.Path, start_daemon: Start

@@ -157,7 +157,7 @@ def test_who_never_reads_keeps_nobody_from_an_answer(path: str) -> None:
         assert answers(path)
 
 
-@pytest.mark.several_users
+@pytest.mark.as_root
 @pytest.mark.more
 def test_a_user_has_some_connections_and_others_have_theirs(open_folder: pathlib.Path, start_daemon: Start) -> None:
     users = Users(open_folder)
@@ -269,7 +269,7 @@ def test_there_is_no_socket_where_others_could_change_it(tmp_path: pathlib.Path)
         SocketFile(str(tmp_path / ("x" * 120)), 1)
 
 
-@pytest.mark.several_users
+@pytest.mark.as_root
 def test_the_holds_of_one_user_through_the_socket_are_counted(open_folder: pathlib.Path, start_daemon: Start) -> None:
     users = Users(open_folder)
     environ = {**users.environ, "FALLOW_STATE_DIR": str(open_folder / "state")}

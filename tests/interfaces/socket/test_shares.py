@@ -93,7 +93,7 @@ def is_answered(path: pathlib.Path) -> bool:
             return False
 
 
-@pytest.mark.several_users
+@pytest.mark.as_root
 def test_a_flood_of_some_users_leaves_a_place_for_another(open_folder: pathlib.Path) -> None:
     """Weak: a flood of connections to the socket shuts other users out."""
     path = open_folder / "run" / "fallow.sock"
@@ -102,7 +102,7 @@ def test_a_flood_of_some_users_leaves_a_place_for_another(open_folder: pathlib.P
         assert all(is_answered(path) for _ in range(20)), "all places were theirs, and some are given up"
 
 
-@pytest.mark.several_users
+@pytest.mark.as_root
 def test_root_is_answered_though_others_have_all_places(open_folder: pathlib.Path) -> None:
     path = open_folder / "run" / "fallow.sock"
     patient = ConnectionLimits(connections=2, of_user=2, request_s=LIMIT_S)

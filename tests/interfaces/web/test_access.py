@@ -187,7 +187,7 @@ def test_another_page_cannot_use_the_cookie(site: Site) -> None:
     assert site.ask("/api/v1/protections").json["protections"] == []
 
 
-@pytest.mark.several_users
+@pytest.mark.as_root
 def test_a_hold_of_somebody_else_stays_theirs(site: Site) -> None:
     from fallow.actuators.claims.folder import ClaimFolder
     from fallow.actuators.claims.protections import ProtectionFolder
@@ -259,7 +259,7 @@ def test_a_token_that_others_can_read_is_refused(tmp_path: pathlib.Path, mode: i
         token_in(str(path), print)
 
 
-@pytest.mark.several_users
+@pytest.mark.as_root
 def test_a_token_of_somebody_else_is_refused(tmp_path: pathlib.Path) -> None:
     path = tmp_path / "token"
     path.write_text(TOKEN)

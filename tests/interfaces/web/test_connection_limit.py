@@ -144,7 +144,7 @@ sys.stdin.read()
 """
 
 
-@pytest.mark.several_users
+@pytest.mark.as_root
 def test_a_crowd_of_one_user_that_talks_leaves_places_to_others(tmp_path: pathlib.Path) -> None:
     """The address is that of everybody on the machine; the kernel tells whose each connection is."""
     limits = replace(QUICK, of_user=30)
@@ -159,7 +159,7 @@ def test_a_crowd_of_one_user_that_talks_leaves_places_to_others(tmp_path: pathli
                 crowd.kill()
 
 
-@pytest.mark.several_users
+@pytest.mark.as_root
 def test_whose_a_connection_is_the_kernel_tells_until_it_is_closed() -> None:
     with socket.socket() as listening:
         listening.bind(("127.0.0.1", 0))

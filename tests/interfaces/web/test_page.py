@@ -263,6 +263,7 @@ def test_the_keyboard_reaches_everything_and_shows_where_it_is(browser: Any, sit
     assert page.complaints == []
 
 
+@pytest.mark.as_root
 def test_only_who_knows_the_token_gets_buttons_that_release(site: Site) -> None:
     stranger, known = site.ask("/").text, site.with_token("/").text
     assert "protection 4" in stranger

@@ -90,7 +90,7 @@ def test_a_token_in_an_address_is_none(site: Site) -> None:
         assert site.ask(f"/api/v1/status?access_token={token}", headers={"x-token": token}).status == 401
 
 
-@pytest.mark.several_users
+@pytest.mark.as_root
 def test_a_protection_is_its_persons_and_only_they_release_it(site: Site) -> None:
     made = as_(site, ADAS, "/api/v1/protections", "POST", {"subject": "gpu:1", "for_s": 60})
     assert made.status == 201
@@ -101,7 +101,7 @@ def test_a_protection_is_its_persons_and_only_they_release_it(site: Site) -> Non
     assert as_(site, ADAS, f"/api/v1/protections/{number}", "DELETE").status == 204
 
 
-@pytest.mark.several_users
+@pytest.mark.as_root
 def test_the_shared_token_protects_in_the_name_of_the_daemons_user_as_before(site: Site) -> None:
     made = as_(site, TOKEN, "/api/v1/protections", "POST", {"subject": "gpu:1", "for_s": 60})
     assert made.json["by"] == ME

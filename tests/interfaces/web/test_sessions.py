@@ -38,7 +38,7 @@ def as_neighbour(site: Site, path: str, method: str = "GET", body: object = None
         return site.ask(path, method, body, headers)
 
 
-@pytest.mark.several_users
+@pytest.mark.as_root
 def test_a_cookie_that_a_neighbours_server_was_sent_is_worth_nothing_to_her(site: Site) -> None:
     answer = site.ask("/login", "POST", urlencode({"token": TOKEN}), {**FORM, "origin": site.url})
     known = {"cookie": answer.headers["set-cookie"].partition(";")[0], "origin": site.url}
@@ -48,7 +48,7 @@ def test_a_cookie_that_a_neighbours_server_was_sent_is_worth_nothing_to_her(site
     assert site.ask(PROTECT, "POST", wish, known).status == 201, "whose session it is goes on"
 
 
-@pytest.mark.several_users
+@pytest.mark.as_root
 @pytest.mark.parametrize("path", ["/logout", "/login"])
 def test_a_neighbour_with_a_copy_of_a_cookie_ends_nobodys_session(site: Site, path: str) -> None:
     answer = site.ask("/login", "POST", urlencode({"token": TOKEN}), {**FORM, "origin": site.url})
@@ -59,7 +59,7 @@ def test_a_neighbour_with_a_copy_of_a_cookie_ends_nobodys_session(site: Site, pa
     assert "Place a protection" not in site.ask("/", headers=known).text, "who began it ends it for every copy"
 
 
-@pytest.mark.several_users
+@pytest.mark.as_root
 def test_wrong_tokens_of_a_neighbour_keep_nobody_else_from_the_page(site: Site) -> None:
     for number in range(60):
         assert as_neighbour(site, PROTECT, authorization=f"Bearer wrong-{number}").status == 401
@@ -117,7 +117,7 @@ def test_a_crowd_that_logs_in_with_the_shared_token_ends_nobodys_older_session()
     assert sessions.visitor(again, user(1000)) == Visitor()
 
 
-@pytest.mark.several_users
+@pytest.mark.as_root
 def test_a_user_of_this_machine_is_known_from_whichever_of_its_addresses_they_ask(site: Site) -> None:
     """Who binds another address of the machine before they connect would count as a host of the network besides."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as way_out:

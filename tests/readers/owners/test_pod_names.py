@@ -12,7 +12,7 @@ from fallow.readers.owners.traces import container_of_pod
 from fallow.readers.proc import Proc
 from tests.actuators.claims.test_users import BOB
 
-pytestmark = pytest.mark.several_users
+pytestmark = pytest.mark.as_root
 UID, OTHER = "0b8a7a44-5a3c-4d59-9a51-0c3f9d3b1e01", "1c9b8b55-6b4d-4e6a-8b62-1d40ae4c2f12"
 ID = "ab" * 32
 

@@ -141,7 +141,7 @@ def test_the_socket_of_a_users_engine_is_opened_with_their_rights() -> None:
     assert found == Unknown("the server of user 12345 cannot be asked")
 
 
-@pytest.mark.several_users
+@pytest.mark.as_root
 def test_a_folder_of_a_user_that_is_a_link_tells_nothing_of_what_is_where_they_may_not_look(
     open_folder: pathlib.Path, tmp_path: pathlib.Path
 ) -> None:
