@@ -11,6 +11,7 @@ import pynvml
 import pytest
 
 from tests.conftest import Fallow
+from tests.gpu import loads
 
 pytestmark = pytest.mark.gpu
 
@@ -18,8 +19,8 @@ LOUD, LOOKS = 24, 20
 FAST = ("--warmup", "5s", "--every", "1s", "--grace", "5s")
 BEGIN = "import time, torch\na = torch.randn(4096, 4096, device='cuda', dtype=torch.bfloat16)\n"
 IDLES = BEGIN + "a @ a\ntorch.cuda.synchronize()\ntime.sleep(600)\n"
-# One thread spins for minutes: 100 % utilization, and nothing comes of it.
-HANGS = BEGIN + "torch.cuda.synchronize()\ntime.sleep(8)\ntorch.cuda._sleep(600 * 10**9)\ntorch.cuda.synchronize()\n"
+SEEN_IDLE = BEGIN + "torch.cuda.synchronize()\ntime.sleep(8)\n"
+ENDS = "import os, threading\nthreading.Timer(30, os._exit, (0,)).start()\n"
 WORKS_A_LITTLE = BEGIN + (
     "print('works', flush=True)\n"
     "until = time.monotonic() + 25\n"
@@ -29,15 +30,6 @@ WORKS_A_LITTLE = BEGIN + (
     "        a @ a\n"
     "        torch.cuda.synchronize()\n"
     "    time.sleep(0.95)\n"
-)
-COPIES = (
-    "import time, torch\n"
-    "host = torch.empty(2**30, dtype=torch.uint8, pin_memory=True)\n"
-    "card = torch.empty(2**30, dtype=torch.uint8, device='cuda')\n"
-    "until = time.monotonic() + 25\n"
-    "while time.monotonic() < until:\n"
-    "    card.copy_(host, non_blocking=True)\n"
-    "    torch.cuda.synchronize()\n"
 )
 
 
@@ -82,15 +74,24 @@ def test_a_job_that_idles_is_stopped_and_its_memory_is_back(
     report("a job that idles", err.strip().splitlines()[-1])
 
 
-def test_a_hang_at_full_utilization_is_stopped(real: Fallow, report: Callable[[str, object], None]) -> None:
-    code, err = run(real, HANGS, "--stuck-timeout", "15s", "--idle-timeout", "100s")
+@pytest.mark.parametrize(
+    "hang",
+    [loads.SPINS, loads.SPINS_IN_STREAMS, loads.WAITS],
+    ids=["one thread spins", "one thread spins in each of 128 streams", "a collective waits"],
+)
+def test_a_hang_at_full_utilization_is_stopped(
+    real: Fallow, report: Callable[[str, object], None], hang: str
+) -> None:
+    code, err = run(real, SEEN_IDLE + hang, "--stuck-timeout", "15s", "--idle-timeout", "100s")
     assert code == 124, err
     assert "stuck" in err
     report("a hang", err.strip().splitlines()[-1])
 
 
 @pytest.mark.parametrize(
-    "program", [WORKS_A_LITTLE, COPIES], ids=["works 5 % of each second", "copies from the host"]
+    "program",
+    [WORKS_A_LITTLE, *(ENDS + loads.BEGIN + load for load in (loads.COPY, loads.GRAPH, loads.INTEGERS, loads.SVD))],
+    ids=["works 5 % of each second", "copies from the host", "graph of one float", "graph of one integer", "fp64"],
 )
 def test_a_job_that_works_lives(real: Fallow, program: str) -> None:
     code, err = run(real, program, "--idle-timeout", "8s", "--stuck-timeout", "8s")

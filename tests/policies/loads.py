@@ -27,12 +27,17 @@ NOTHING = Load("nothing, no context", 0.0, None, 83, 0.0, 0.0, 0.0, 0.0)
 HOLDS = Load("holds 8 GiB, does nothing", 0.0, 0.0, 128, 0.0, 0.0, 0.0, 0.0)
 ONE_THREAD = Load("one thread spins", 1.0, 0.99, 128, 0.008, 0.0001, 0.0, 0.0)
 SPINS = Load("132 blocks of 32 threads spin", 1.0, 0.99, 140, 0.999, 0.016, 0.0, 0.0)
+MANY_STREAMS = Load("spins in 128 streams", 1.0, 0.99, 128, 0.2424, 0.0038, 0.0, 4e-6, 7.5e9)
+WAITS = Load("32 blocks of 544 threads wait", 1.0, 0.99, 136, 0.2424, 0.0644, 0.0, 4e-6, 0.1e6)
+WAITS_FOR_HOST = Load("32 blocks of 544 threads wait for the host", 1.0, 0.99, 127, 0.2424, 0.0644, 0.0, 0.0, 45e6)
+ALL_WAIT = Load("132 blocks of 1024 threads wait", 1.0, 0.99, 141, 1.0, 0.5, 0.0, 4e-6, 0.1e6)
 FLAT_OUT = Load("matmul, flat out", 1.0, 0.99, 691, 0.96, 0.14, 0.94, 0.16)
 FIVE_PER_CENT = Load("matmul, 5 % of the time", 0.05, 0.05, 166, 0.038, 0.006, 0.037, 0.009)
 COPIES = Load("host-to-device copies", 0.99, 0.99, 135, 0.0, 0.0, 0.0, 0.011, 56e9)
 LAUNCHES = Load("kernels of one element, one after the other", 0.2, 0.2, 126, 0.0, 0.0, 0.0, 0.0, 0.18e9)
 LSTM = Load("a small LSTM, bound by its launches", 0.66, 0.66, 127, 0.011, 0.001, 0.0, 0.0, 18e6)
-GRAPH = Load("a CUDA graph of kernels of one element", 0.99, 0.99, 126, 0.003, 0.0, 0.0, 0.0, 2.67e6)
+GRAPH = Load("a CUDA graph of kernels of one float", 0.99, 0.99, 128, 0.0031, 0.00015, 1.8e-5, 4e-6, 1.5e6, 3.6e-5)
+INTEGERS = Load("a CUDA graph of kernels of one integer", 0.99, 0.99, 128, 0.0032, 0.00016, 0.0, 4e-6, 1.5e6)
 FP64_GRAPH = Load(
     "a CUDA graph of fp64 products, 64 x 64", 0.99, 0.99, 126, 0.021, 0.0013, 0.0034, 0.0, 1.08e6, 0.0001
 )
@@ -43,7 +48,20 @@ FP64_SVD = Load("fp64 singular values, 600 x 600", 0.97, 0.97, 176, 0.142, 0.028
 FP64_EIGH = Load("fp64 eigenvalues, 1500 x 1500", 0.97, 0.97, 211, 0.783, 0.19, 0.0116, 0.0034, 39e6, 0.0165)
 SLOW_COPIES = Load("copies to the host, pageable", 0.04, 0.04, 126, 0.0, 0.0, 0.0, 0.0, 1.4e9)
 
-WORKING = (FLAT_OUT, COPIES, LAUNCHES, LSTM, GRAPH, FP64_GRAPH, FP32_GRAPH, FP64_SVD, FP64_EIGH, SLOW_COPIES)
+WORKING = (
+    FLAT_OUT,
+    COPIES,
+    LAUNCHES,
+    LSTM,
+    GRAPH,
+    INTEGERS,
+    FP64_GRAPH,
+    FP32_GRAPH,
+    FP64_SVD,
+    FP64_EIGH,
+    SLOW_COPIES,
+)
+HANGS = (ONE_THREAD, SPINS, MANY_STREAMS, WAITS, WAITS_FOR_HOST, ALL_WAIT)
 TABLE = (NOTHING, HOLDS, ONE_THREAD, SPINS, FLAT_OUT, FIVE_PER_CENT, COPIES)
 
 

@@ -9,6 +9,7 @@ from hypothesis import given
 from fallow.core.actions import Ask, Kill, Warn
 from fallow.core.gpu import Counters, Gpu, Holder, Recent
 from fallow.core.unknown import Unknown
+from fallow.core.value import replace
 from fallow.policies.hang import HangFinding, Look, hang_at_a_glance, look_for_hang, rest_power_w
 from fallow.policies.stuck import Decision, State, StuckRules, glanced, step
 from tests.core.gpus import GIB, NOT_SUPPORTED
@@ -34,6 +35,7 @@ from tests.policies.loads import (
     COPIES,
     FIVE_PER_CENT,
     FLAT_OUT,
+    HANGS,
     HOLDS,
     NOTHING,
     ONE_THREAD,
@@ -100,8 +102,7 @@ def test_a_glance_says_what_a_look_says_and_comes_to_the_same_state_without_a_ve
     [
         (NOTHING, Look.QUIET),
         (HOLDS, Look.QUIET),
-        (ONE_THREAD, Look.HUNG),
-        (SPINS, Look.HUNG),
+        *((hang, Look.HUNG) for hang in HANGS),
         (FLAT_OUT, Look.WORKS),
         (FIVE_PER_CENT, Look.WORKS),
         (COPIES, Look.WORKS),
@@ -113,8 +114,8 @@ def test_each_measured_load_is_what_it_is(load: Load, look: Look) -> None:
 
 
 @pytest.mark.parametrize("load", [ONE_THREAD, SPINS, COPIES], ids=lambda load: load.name)
-def test_without_the_bus_a_hang_and_copies_look_the_same_and_neither_is_accused(load: Load) -> None:
-    assert looked(load, **NO_BUS).look is Look.UNKNOWN
+def test_by_power_alone_a_hang_and_copies_look_the_same_and_neither_is_accused(load: Load) -> None:
+    assert looked(load, **NO_BUS, **NO_COUNTERS).look is Look.UNKNOWN
 
 
 def test_without_power_and_counters_nothing_can_be_told() -> None:
@@ -190,10 +191,11 @@ def test_it_says_which_signals_it_used() -> None:
     assert dict(verdict.evidence) == {
         "GPU 0 utilization": "100% in the last 1.0 s",
         "GPU 0 power": "140 W, 128 W at rest, limit 700 W",
-        "GPU 0 hardware counters": "tensor 0.00%, floating point 0.00%, memory 0.00%, occupancy 1.60%",
-        "GPU 0 PCIe bus": "0.0 MB/s in, 0.0 MB/s out",
+        "GPU 0 hardware counters": ("SM activity 99.9000%, tensor 0.0000%, floating point 0.0000%, memory 0.0000%"),
     }
-    assert "counters" not in watched(card(SPINS, **NO_COUNTERS)).verdict.because
+    without = watched(card(SPINS, **NO_COUNTERS)).verdict
+    assert "counters" not in without.because
+    assert dict(without.evidence)["GPU 0 PCIe bus"] == "0.0 MB/s in, 0.0 MB/s out"
 
 
 @pytest.mark.parametrize("load", WORKING, ids=lambda load: load.name)
@@ -203,11 +205,25 @@ def test_no_work_that_was_measured_looks_like_a_hang_even_at_the_first_look(load
     assert looked(load, rest_w=rest_w).look is not Look.HUNG
 
 
-@pytest.mark.parametrize("load", [ONE_THREAD, SPINS], ids=lambda load: load.name)
+@pytest.mark.parametrize("load", HANGS, ids=lambda load: load.name)
 def test_the_first_look_at_a_hang_shows_it_where_counters_do(load: Load) -> None:
     """F12"""
     assert looked(load, rest_w=None).look is Look.HUNG
-    assert looked(load, rest_w=None, pcie_rx_bytes_per_s=1.6e6).look is Look.HUNG, "the looking itself is no work"
+
+
+@pytest.mark.parametrize("load", HANGS, ids=lambda load: load.name)
+def test_a_hang_that_lasts_is_stuck_however_many_threads_wait_and_whatever_crosses_the_bus(load: Load) -> None:
+    assert watched(card(load)).verdict.finding == "stuck"
+
+
+@pytest.mark.parametrize("load", HANGS, ids=lambda load: load.name)
+@pytest.mark.parametrize("counter", ["tensor", "floating", "dram"])
+def test_the_least_work_that_a_counter_shows_is_no_hang(load: Load, counter: str) -> None:
+    gpu = card(load)
+    assert not isinstance(gpu.counters, Unknown)
+    least = {"tensor": 1e-6, "floating": 1e-6, "dram": 1e-4}[counter]
+    worked = replace(gpu, counters=replace(gpu.counters, **{counter: least}))
+    assert look_for_hang(worked, MINE, REST_W).look is Look.WORKS
 
 
 def test_before_the_window_is_full_it_is_only_suspect() -> None:

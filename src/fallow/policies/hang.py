@@ -5,23 +5,25 @@
     HUNG      full, and every signal that can be read shows no work
     UNKNOWN   full, and the signals that would tell are missing
 
-A GPU is full at 95 % utilization on average since the last reading. The signals, and what was measured on an H200:
+A GPU is full at 95 % utilization on average since the last reading. Some full GPUs, measured by scripts/gpu-loads
+on an H200 (docs/benchmarks.md):
 
-                     a hang (two kinds)   copies    matmul   fp64 SVD   tiny kernels   shows work
-    power            128, 140 W           135 W     691 W    176 W      126 W          above rest + 5 % of the way to
-                                                                                       the limit (157 W)
-    tensor cores     0                    0         94 %     0          0 to 0.3 %     from 0.1 %
-    floating point   0                    0         -        5.1 %      0 to 0.3 %     from 0.01 %
-    memory traffic   0                    1.1 %     16 %     0          0              from 2 %
-    occupancy        0.01, 1.6 %          0         14 %     2.8 %      0.1 %          from 5 %
-    PCIe             0.2 to 1.6 MB/s      56 GB/s   -        99 MB/s    0.9 to 180     from 1 GB/s; where the counters
-                                                                        MB/s           count it, from 2 MB/s
+                              power   SM activity   tensor     floating point   memory     bus in
+    one thread spins          123 W   0.76 %        0          0                0.0005 %   0.1 MB/s
+    spins in 128 streams      125 W   24.24 %       0          0                0.0053 %   2.7 GB/s
+    32 x 544 threads wait     133 W   24.24 %       0          0                0.0005 %   0.2 MB/s
+    graph of one float        124 W   0.31 %        0.0018 %   0.0036 %         0.0005 %   2.6 MB/s
+    fp64 SVD, 600 x 600       178 W   14.2 %        0.0007 %   5.1 %            0.0006 %   101 MB/s
+    copies from the host      129 W   0             0          0                1.1 %      59 GB/s
+    matmul                    690 W   93 %          90 %       0                16 %       2.3 MB/s
 
-Tiny kernels are those of one CUDA graph, or of a model that is bound by its launches. Taking the readings causes the
-traffic on the bus in a hang. One endless kernel that only counts whole numbers cannot be distinguished from a hang.
+So with counters a hang has tensor and floating point at exactly zero, next to no memory traffic, and at least one SM
+active all the time: below that ran nothing but copies or many tiny kernels. Occupancy and the bus tell nothing then:
+threads that wait occupy as much as others, and work that is queued behind them is polled over the bus. Without
+counters the bus must be known and quiet, because copies look like a hang in everything else.
+In either case power must not be above rest by more than 5 % of the way to the limit, if it is known.
 
-At rest, with a context and no work, that GPU drew 128 W; a job that works 5 % of the time already draws 166 W.
-The bus must be known, because copies look like a hang in everything else; and of power and counters one must be.
+Kernels that use whole numbers only, hold an SM all the time and stay in the cache look exactly like a hang.
 A hang of a GPU that draws far less at rest than in a hang is missed, and never reported wrongly.
 """
 
@@ -37,9 +39,9 @@ from fallow.core.value import value
 
 _FULL_FROM = 0.95
 _POWER_MARGIN = 0.05  # of the way from rest to the limit
-_TENSOR_FROM, _FLOATING_FROM, _DRAM_FROM, _OCCUPANCY_FROM = 0.001, 0.0001, 0.02, 0.05
+_DRAM_FROM = 0.0001  # taking the readings causes 0.000005
+_ONE_SM = 0.006  # a GPU has at most some 160 of them
 _BUS_FROM_BYTES_PER_S = 1e9
-_COUNTED_BUS_FROM_BYTES_PER_S = 2e6  # over the whole time between two readings, not over the 20 ms of one call
 _LITTLE_POWER = 0.4  # of the limit: a hang draws no more
 
 
@@ -76,9 +78,9 @@ def look_for_hang(gpu: Gpu, pids: frozenset[int] | Unknown, rest_w: float | None
     if gpu.trouble is not None:
         return HangFinding(Look.UNKNOWN, Reason("gpu_trouble", gpu=label, trouble=gpu.trouble))
     if isinstance(gpu.recent, Unknown):
-        counters = _counters(gpu.counters)
-        if not isinstance(counters.works, Unknown) and counters.works:
-            return HangFinding(Look.WORKS, Reason("counters_show_work", gpu=label, counters=counters.text))
+        if not isinstance(gpu.counters, Unknown) and _counters_show_work(gpu.counters):
+            text = _counters(gpu.counters).text
+            return HangFinding(Look.WORKS, Reason("counters_show_work", gpu=label, counters=text))
         return HangFinding(Look.UNKNOWN, Reason("load_unknown", gpu=label, why=gpu.recent.why))
     load = _load_of_the_job(gpu, gpu.recent.mean, pids)
     if isinstance(load, Unknown):
@@ -88,7 +90,8 @@ def look_for_hang(gpu: Gpu, pids: frozenset[int] | Unknown, rest_w: float | None
         return HangFinding(Look.QUIET, Reason("quiet", gpu=label), used)
     if load < _FULL_FROM:
         return HangFinding(Look.WORKS, Reason("not_full", gpu=label, load=load), used)
-    signals = (_power(gpu, rest_w), _counters(gpu.counters), _bus(gpu))
+    power, counters = _power(gpu, rest_w), _counters(gpu.counters)
+    signals = (power, counters, _bus(gpu)) if isinstance(counters.works, Unknown) else (power, counters)
     look, kind, facts = _weigh(*signals)
     evidence = used + tuple((f"GPU {label} {signal.name}", signal.text) for signal in signals)
     return HangFinding(look, Reason(kind, gpu=label, load=load, **facts), evidence)
@@ -144,13 +147,13 @@ def _load_of_the_job(gpu: Gpu, card: float, pids: frozenset[int] | Unknown) -> f
     return own if isinstance(own, Unknown) else min(own, card)
 
 
-def _weigh(power: _Signal, counters: _Signal, bus: _Signal) -> tuple[Look, str, dict[str, str]]:
+def _weigh(power: _Signal, counters: _Signal, bus: _Signal | None = None) -> tuple[Look, str, dict[str, str]]:
     """Return what the signals show together, with the kind of the reason and its facts."""
-    signals = (power, counters, bus)
+    signals = [signal for signal in (power, counters, bus) if signal is not None]
     for signal in signals:
         if not isinstance(signal.works, Unknown) and signal.works:
             return Look.WORKS, "shows_work", {"signal": signal.name, "reading": signal.text}
-    if isinstance(bus.works, Unknown):
+    if bus is not None and isinstance(bus.works, Unknown):
         return Look.UNKNOWN, "bus_unknown", {"why": str(bus.works)}
     if isinstance(power.works, Unknown) and isinstance(counters.works, Unknown):
         return Look.UNKNOWN, "signals_unknown", {"power": str(power.works), "counters": str(counters.works)}
@@ -176,15 +179,15 @@ def _counters(counters: Counters | Unknown) -> _Signal:
     if isinstance(counters, Unknown):
         return _Signal(name, str(counters), counters)
     readings = (
+        ("SM activity", counters.sm),
         ("tensor", counters.tensor),
         ("floating point", counters.floating),
         ("memory", counters.dram),
-        ("occupancy", counters.occupancy),
     )
     text = ", ".join(
-        f"{what} {'unknown' if isinstance(value, Unknown) else format(value, '.2%')}" for what, value in readings
+        f"{what} {'unknown' if isinstance(value, Unknown) else format(value, '.4%')}" for what, value in readings
     )
-    if _counters_show_work(counters):
+    if _counters_show_work(counters) or (not isinstance(counters.sm, Unknown) and counters.sm < _ONE_SM):
         return _Signal(name, text, works=True)
     missing = [value for _, value in readings if isinstance(value, Unknown)]
     return _Signal(name, text, missing[0] if missing else False)
@@ -192,20 +195,16 @@ def _counters(counters: Counters | Unknown) -> _Signal:
 
 def _counters_show_work(counters: Counters) -> bool:
     return (
-        (not isinstance(counters.tensor, Unknown) and counters.tensor >= _TENSOR_FROM)
-        or (not isinstance(counters.floating, Unknown) and counters.floating >= _FLOATING_FROM)
+        (not isinstance(counters.tensor, Unknown) and counters.tensor > 0)
+        or (not isinstance(counters.floating, Unknown) and counters.floating > 0)
         or (not isinstance(counters.dram, Unknown) and counters.dram >= _DRAM_FROM)
-        or (not isinstance(counters.occupancy, Unknown) and counters.occupancy >= _OCCUPANCY_FROM)
     )
 
 
 def _bus(gpu: Gpu) -> _Signal:
     ways = (("in", gpu.pcie_rx_bytes_per_s), ("out", gpu.pcie_tx_bytes_per_s))
     text = ", ".join(f"{'unknown' if isinstance(rate, Unknown) else _rate(rate)} {way}" for way, rate in ways)
-    counted = not isinstance(gpu.counters, Unknown)
-    fetched = gpu.pcie_rx_bytes_per_s  # the GPU fetches each kernel that is launched
-    launches = counted and not isinstance(fetched, Unknown) and fetched >= _COUNTED_BUS_FROM_BYTES_PER_S
-    if launches or any(not isinstance(rate, Unknown) and rate >= _BUS_FROM_BYTES_PER_S for _, rate in ways):
+    if any(not isinstance(rate, Unknown) and rate >= _BUS_FROM_BYTES_PER_S for _, rate in ways):
         return _Signal("PCIe bus", text, works=True)
     missing = [rate for _, rate in ways if isinstance(rate, Unknown)]
     return _Signal("PCIe bus", text, missing[0] if missing else False)
