@@ -10,7 +10,7 @@ on an H200 (docs/benchmarks.md):
 
                               power   SM activity   tensor     floating point   memory     bus in
     one thread spins          123 W   0.76 %        0          0                0.0005 %   0.1 MB/s
-    spins in 128 streams      125 W   24.24 %       0          0                0.0053 %   2.7 GB/s
+    spins in 128 streams      125 W   24.24 %       0          0                0.0113 %   2.9 GB/s
     32 x 544 threads wait     133 W   24.24 %       0          0                0.0005 %   0.2 MB/s
     graph of one float        124 W   0.31 %        0.0018 %   0.0036 %         0.0005 %   2.6 MB/s
     fp64 SVD, 600 x 600       178 W   14.2 %        0.0007 %   5.1 %            0.0006 %   101 MB/s
@@ -39,7 +39,7 @@ from fallow.core.value import value
 
 _FULL_FROM = 0.95
 _POWER_MARGIN = 0.05  # of the way from rest to the limit
-_DRAM_FROM = 0.0001  # taking the readings causes 0.000005
+_DRAM_FROM = 0.001  # polling what is queued behind spins caused 0.00011
 _ONE_SM = 0.006  # a GPU has at most some 160 of them
 _BUS_FROM_BYTES_PER_S = 1e9
 _LITTLE_POWER = 0.4  # of the limit: a hang draws no more
