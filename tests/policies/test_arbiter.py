@@ -210,14 +210,6 @@ def test_a_process_that_nobody_knows_is_protected_where_anyone_is() -> None:
     assert allowed(Proposal(Ask(IDLE), hidden), protect_rules=ProtectRules()) == [True]
 
 
-def test_two_that_would_end_the_same_conflict_and_the_first_wins() -> None:
-    assert allowed(Proposal(Ask(IDLE), JOB), Proposal(Ask(STUCK), JOB)) == [True, False]
-    assert allowed(Proposal(PowerOff(), MACHINE), Proposal(Reboot(), MACHINE)) == [True, False]
-    assert allowed(Proposal(Ask(IDLE), JOB), Proposal(PowerOff(), MACHINE)) == [True, False]
-    others = (Proposal(Ask(IDLE), OTHER_JOB), Proposal(Warn(IDLE, 1), JOB))
-    assert allowed(Proposal(Ask(IDLE), JOB), *others) == [True] * 3
-
-
 def test_no_more_are_ended_in_a_while_than_the_limit_allows() -> None:
     limit = RateLimit(2, 60.0)
     recent = [Taken(Proposal(Ask(IDLE), OTHER_JOB), 39.0), Taken(Proposal(Ask(IDLE), OTHER_JOB), 41.0)]

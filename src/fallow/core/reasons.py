@@ -110,7 +110,6 @@ SENTENCES: Mapping[str, str] = {
     "not_idle": "it is not idle: {found}",
     "not_counted": "the rule {rule} does not count for how long it is idle: {why}",
     "idleness_unknown": "whether it is idle is not known: {why}",
-    "conflict": "it conflicts with what was decided before: {action}",
     "rate_limit": "{count} were ended in the last {per_s}, and {most} may be",
     # Why a rule waits, or leaves a job of a cluster alone.
     "may_be_idle": "its people say that it may be idle for {for_s}",

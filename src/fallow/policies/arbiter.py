@@ -3,7 +3,7 @@
 It has no states. An action is refused for the first of these that is true:
 
     a protection covers what it touches -> it touches a protected user, group or command
-    -> it conflicts with an earlier one -> too much was ended lately
+    -> too much was ended lately
 
 CancelWarning and CallOff are always allowed, because nothing is harmed by them. A protection always wins.
 """
@@ -26,7 +26,6 @@ from fallow.core.actions import (
     RunCommand,
     SendSignal,
     Warn,
-    in_words,
 )
 from fallow.core.protections import Affected, AffectedProcess, Protection, protection_on
 from fallow.core.reasons import Reason
@@ -99,10 +98,8 @@ def arbitrate(
     for proposal in proposals:
         why = None
         if not _only_calms(proposal.action):
-            why = (
-                leave_alone(proposal.touched, wall_s, protections, protect_rules)
-                or _conflict(proposal, [before for before in taken if before.at_s == at_s])
-                or _too_many(proposal, taken, limit, at_s)
+            why = leave_alone(proposal.touched, wall_s, protections, protect_rules) or _too_many(
+                proposal, taken, limit, at_s
             )
         if why is None:
             taken.append(Taken(proposal, at_s))
@@ -164,23 +161,6 @@ def command_fits(command: str, pattern: str) -> bool:
     """Return whether a shell pattern fits the command line, or the name of any of its words."""
     names = (word.rpartition("/")[2] for word in command.split())
     return fnmatchcase(command, pattern) or any(fnmatchcase(name, pattern) for name in names)
-
-
-def _conflict(proposal: Proposal, this_tick: Iterable[Taken]) -> Reason | None:
-    """Return a reason if an action of this tick already ends the same thing, else None."""
-    if not _ends_work(proposal.action):
-        return None
-    for before in this_tick:
-        if _ends_work(before.proposal.action) and _overlap(proposal.touched, before.proposal.touched):
-            return Reason("conflict", action=in_words(before.proposal.action))
-    return None
-
-
-def _overlap(one: Affected, other: Affected) -> bool:
-    if one.machine or other.machine:
-        return True
-    pids = {process.pid for process in one.processes}
-    return any(process.pid in pids for process in other.processes)
 
 
 def _too_many(proposal: Proposal, taken: Iterable[Taken], limit: RateLimit | None, at_s: float) -> Reason | None:
