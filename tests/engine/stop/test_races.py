@@ -1,5 +1,6 @@
 """What changes between the list and the stop: nothing is touched that was not listed, and nothing on missing data."""
 
+import json
 from collections.abc import Iterator
 
 import pytest
@@ -66,6 +67,19 @@ def test_a_process_that_comes_after_the_list_is_not_touched(simulated: Fallow, j
             assert later.lives
         finally:
             later.end()
+
+
+def test_a_process_of_the_same_command_that_was_there_all_the_time_has_not_come_back(
+    simulated: Fallow, job: Job
+) -> None:
+    other = Job(simulated.on("1"), ALONE + SLEEPER)
+    try:
+        done = simulated("stop", str(job.pid), "--yes", "--json")
+        (told,) = json.loads(done.stdout)["jobs"]
+        assert (done.returncode, told["outcome"], told["came_back"]) == (0, "stopped", False)
+        assert other.lives
+    finally:
+        other.end()
 
 
 def test_a_card_whose_processes_cannot_be_read_is_said_and_nothing_is_stopped(fallow: Fallow, world: World) -> None:

@@ -52,19 +52,23 @@ class FreedGpu:
         return freed
 
 
-def look_afterwards(world: World, jobs: JobsByHand, stopped: Sequence[StoppedJob]) -> list[FreedGpu]:
-    """Return the GPUs of the stopped jobs, as soon as their memory is back and it has shown who comes back."""
+def look_afterwards(
+    world: World, jobs: JobsByHand, stopped: Sequence[StoppedJob], held_before: set[Process]
+) -> list[FreedGpu]:
+    """Return the GPUs of the stopped jobs, as soon as their memory is back and it has shown who comes back.
+
+    A process that held a GPU before the stop has not come back.
+    """
     gone = [each for each in stopped if each.stage is Stage.STOPPED]
     before = {gpu.uuid: gpu for each in gone for gpu in each.found.gpus}
     if not before:
         return []
-    stopped_processes = {process for each in stopped for process in each.found.job.members}
     began_s = world.clock.monotonic_s()
     while True:
         snapshot = jobs.look()
         now = jobs.jobs(snapshot)
         for each in gone:
-            each.came_back = each.came_back or _came_back(each.found.job, now, stopped_processes)
+            each.came_back = each.came_back or _came_back(each.found.job, now, held_before)
         freed = [_freed(gpu, snapshot) for gpu in before.values()]
         waited_s = world.clock.monotonic_s() - began_s
         is_back = all(each.is_back for each in freed)

@@ -15,6 +15,7 @@ from enum import StrEnum
 from fallow.core.actions import Ask, CancelWarning, Kill, in_words, kind_of
 from fallow.core.findings import Outcome
 from fallow.core.job import Job
+from fallow.core.process import Process
 from fallow.core.protections import Affected
 from fallow.core.reasons import Reason
 from fallow.core.units import duration_for_people
@@ -101,9 +102,13 @@ class StopByHand:
         """Return why the job must be left alone now, or None."""
         return found.job.opt_out or self._refused(found, self._actions_for(found.job), self._ask)
 
-    def stop(self, jobs: Sequence[StoppedJob]) -> None:
-        """Stop these jobs, and return when each is gone, or is known to be left."""
-        self._jobs.jobs_with_owners()  # a person may have thought for long: owners are asked again
+    def stop(self, jobs: Sequence[StoppedJob]) -> set[Process]:
+        """Stop these jobs, and wait until each is gone, or is known to be left.
+
+        Return all processes that held GPUs before: none of them is one that came back.
+        """
+        _, found = self._jobs.jobs_with_owners()  # a person may have thought for long: owners are asked again
+        before = {process for job in found for process in job.members}
         under_way = [asked for asked in map(self._begin, jobs) if asked is not None]
         while under_way:
             now = {job.key: job for job in self._jobs.jobs(self._jobs.look())}
@@ -112,6 +117,7 @@ class StopByHand:
             ]
             if under_way:
                 self._clock.sleep(_LOOK_AGAIN_S)
+        return before
 
     def _begin(self, stopped: StoppedJob) -> _Asked | None:
         job = stopped.found.job

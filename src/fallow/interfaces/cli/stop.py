@@ -156,8 +156,8 @@ def stop_now(opened: "Run", jobs: "JobsByHand", stop: "StopByHand", planned: "Se
     ready = [each.stopped for each in untouched(planned)]
     if not ready:
         return []
-    stop.stop(ready)
-    return look_afterwards(opened.world, jobs, ready)
+    held_before = stop.stop(ready)
+    return look_afterwards(opened.world, jobs, ready, held_before)
 
 
 def demand_terminal(voice: Stderr) -> None:
