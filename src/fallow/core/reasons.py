@@ -96,6 +96,7 @@ SENTENCES: Mapping[str, str] = {
     "owner_unknown": "the owner of pid {pid} is not known",
     "command_unknown": "the command of pid {pid} is not known, and some commands are protected",
     "owner_silent": "its owner cannot be asked: {why}",
+    "owner_failed": "its owner did not stop it: {why}",
     "opted_out": "the environment of pid {pid} has FALLOW_PROTECT={text}",
     "protected_label": "the label {label}={text} of {owner} protects it",
     "label_unclear": "the label {label}={text} of {owner} cannot be read; write {example}",

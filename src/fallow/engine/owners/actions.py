@@ -1,7 +1,7 @@
 """Act on a job through its owner: the warnings and signals of its processes, but ended by who would restart it.
 
 The owner is asked beside the loop, since it may take its time. What came of it is in the words with which the job is
-said to be gone. If it fails, the job is killed by signals, as one without an owner.
+said to be gone. If it fails, or has not answered yet, the job is left alone: after a signal it would start it again.
 """
 
 import os
@@ -50,9 +50,10 @@ class OwnerJobActions:
         return (*own, *(affected_process(self._world, pid) for pid in sorted(others - known)))
 
     def forbidden(self, processes: Sequence[AffectedProcess]) -> Reason | None:
-        """Return why the job must not be touched: its owner does not answer, or one of its processes forbids it."""
-        if isinstance(self._contact, Unknown):
-            return Reason("owner_silent", why=self._contact.why)
+        """Return why the job must not be touched: its owner does not stop it, or one of its processes forbids it."""
+        why = self._left_alone
+        if why is not None or isinstance(self._contact, Unknown):
+            return why
         theirs = next(iter(self._job.others), None)
         if theirs is not None and os.geteuid() != 0:
             return Reason("other_user", pid=theirs.pid, user=self._job.others[theirs], owner=self._job.user)
@@ -78,11 +79,12 @@ class OwnerJobActions:
         return Outcome(True, f"asked to {self._contact.words}")
 
     def kill(self, action: Kill) -> Outcome:
-        """Have the owner kill what is left; by signals where it cannot, or did not answer."""
-        failed = self.failure
-        if isinstance(self._contact, Unknown) or self._contact.kill is None or failed is not None:
-            outcome = self._processes.kill(action)
-            return outcome if failed is None else Outcome(outcome.ok, f"{failed}; {outcome.words}")
+        """Have the owner kill what is left; by signals where it cannot."""
+        why = self._left_alone
+        if why is not None or isinstance(self._contact, Unknown):
+            return Outcome(False, str(why))
+        if self._contact.kill is None:
+            return self._processes.kill(action)
         self._begin(self._contact.kill)
         return Outcome(True, f"asked again to {self._contact.words}, at once")
 
@@ -96,9 +98,19 @@ class OwnerJobActions:
         """Return what the owner answered if it did not stop the job; None while it has not failed."""
         return next((outcome.words for outcome in self._said if not outcome.ok), None)
 
+    @property
+    def _left_alone(self) -> Reason | None:
+        """Return why no signal may follow: the owner cannot be asked, has not answered, or has failed."""
+        if isinstance(self._contact, Unknown):
+            return Reason("owner_silent", why=self._contact.why)
+        if self.failure is not None:
+            return Reason("owner_failed", why=self.failure)
+        return Reason("owner_silent", why="it has not answered yet") if self._begun and not self._said else None
+
     def survivors(self) -> str:
         """Kill once more what is left, by signals, and name it."""
-        return self._processes.survivors()
+        why = self._left_alone
+        return self._processes.survivors() if why is None else str(why)
 
     def is_gone(self, job: Job | None) -> str | None:
         """Return how the job left its GPUs and what its owner answered; None while it is there or not answered."""
@@ -110,10 +122,13 @@ class OwnerJobActions:
     def _begin(self, stop: Callable[[], Outcome]) -> None:
         def work(_: None) -> None:
             try:
-                self._said.append(stop())
+                outcome = stop()
             except BaseException as error:
-                self._said.append(Outcome(False, f"its owner could not be asked: {type(error).__name__}"))
+                self._said.append(Outcome(False, f"asking it failed with {type(error).__name__}"))
                 raise
+            self._said.append(outcome)
+            if not outcome.ok:
+                self._say(f"{self._job.subject} is left alone: its owner did not stop it: {outcome.words}")
 
         self._begun += 1
 

@@ -143,7 +143,7 @@ class StopByHand:
             stopped.end(Stage.STOPPED, gone)
             return True
         if failure is not None:
-            stopped.end(Stage.LEFT, f"its owner did not stop it: {failure}")
+            stopped.end(Stage.LEFT, Reason("owner_failed", why=failure))
             self._run.journal.outcome(stopped.found.job.subject, "stop", stopped.because, stopped.found.job.keys)
             return True
         if asked.killed_s is not None:

@@ -1,0 +1,107 @@
+"""An owner that did not stop its job would start it again: the job gets no signal instead, and people read why."""
+
+import pathlib
+import subprocess
+import threading
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from fallow.core.actions import Ask, Kill
+from fallow.core.findings import Outcome
+from fallow.core.job import GpuKey, Job
+from fallow.core.owner import Owner, OwnerFacts, OwnerKind
+from fallow.core.process import Process
+from fallow.core.reasons import Reason
+from fallow.engine.history.journal import Journal
+from fallow.engine.history.run import Report, Run
+from fallow.engine.idle_rules.actions import ActionsOnProcesses, ProcessJobActions
+from fallow.engine.idle_rules.gpu_jobs import JobFinder
+from fallow.engine.machine.world import World
+from fallow.engine.owners.actions import OwnerJobActions
+from fallow.engine.owners.contact import Contact
+from fallow.engine.owners.known import KnownOwners
+from tests.conftest import Fallow
+from tests.places import ME
+from tests.waiting import until
+
+IDLE = Reason("told", sentence="it is idle")
+OwnedBy = Callable[[Contact], OwnerJobActions]
+
+
+@pytest.fixture
+def job() -> Iterator[subprocess.Popen[bytes]]:
+    with subprocess.Popen(["sleep", "1000"], start_new_session=True) as process:
+        yield process
+        process.kill()
+
+
+@pytest.fixture
+def told() -> list[str]:
+    return []
+
+
+@pytest.fixture
+def owned_by(
+    simulated: Fallow, tmp_path: pathlib.Path, job: subprocess.Popen[bytes], told: list[str]
+) -> Iterator[OwnedBy]:
+    """Return what acts on the job through an owner."""
+    world = World(simulated.environ)
+    stat = world.proc.stat(job.pid)
+    assert stat is not None
+    members = {Process(job.pid, stat.birth): "sleep 1000"}
+    pids = frozenset({job.pid})
+    owner = Owner(OwnerKind.SERVICE, "train.service", "train.service")
+    found = Job("key", ME, members, (GpuKey("host", "GPU-0"),), pids, owner=owner)
+    run = Run(world, Journal(str(tmp_path / "journal"), world.clock.wall_s, print), Report(told.append))
+    owners = KnownOwners(world, print)
+    shared = ActionsOnProcesses(run, JobFinder(world, owners), owners, world.terminals())
+    yield lambda contact: OwnerJobActions(world, ProcessJobActions(shared, found), contact, run.say, found)
+    run.journal.close()
+    world.close()
+
+
+def contact(stop: Callable[[float], Outcome], kill: Callable[[], Outcome] | None = None) -> Contact:
+    return Contact(OwnerFacts("train.service"), "have systemd stop train.service", stop, kill)
+
+
+@pytest.mark.parametrize("kill", [None, lambda: Outcome(True, "killed")])
+def test_a_job_whose_owner_fails_to_stop_it_gets_no_signal_and_the_answer_is_told(
+    owned_by: OwnedBy,
+    job: subprocess.Popen[bytes],
+    told: list[str],
+    kill: Callable[[], Outcome] | None,
+) -> None:
+    actions = owned_by(contact(lambda _: Outcome(False, "systemctl failed: Access denied"), kill))
+    assert actions.forbidden(actions.describe()) is None
+    assert actions.ask(Ask(IDLE)).ok
+    until(lambda: actions.is_answered)
+    why = actions.forbidden(actions.describe())
+    assert str(why) == "its owner did not stop it: systemctl failed: Access denied"
+    assert any("its owner did not stop it: systemctl failed: Access denied" in line for line in told)
+    assert not actions.kill(Kill(IDLE)).ok
+    assert "did not stop it" in actions.survivors()
+    assert job.poll() is None
+
+
+def test_a_job_whose_owner_has_not_answered_yet_gets_no_signal(
+    owned_by: OwnedBy, job: subprocess.Popen[bytes]
+) -> None:
+    answers = threading.Event()
+
+    def stop(_: float) -> Outcome:
+        answers.wait()
+        return Outcome(True, "stopped")
+
+    actions = owned_by(contact(stop))
+    try:
+        actions.ask(Ask(IDLE))
+        assert str(actions.forbidden(actions.describe())) == "its owner cannot be asked: it has not answered yet"
+        assert not actions.kill(Kill(IDLE)).ok
+        assert "has not answered yet" in actions.survivors()
+        assert job.poll() is None
+    finally:
+        answers.set()
+    until(lambda: actions.is_answered)
+    assert actions.kill(Kill(IDLE)).ok, "it has agreed, and what is left may be killed"
+    assert job.wait() == -9
