@@ -6,6 +6,8 @@ second was seen for just as long.
 
 import os
 import pathlib
+import pty
+import signal
 import subprocess
 from collections.abc import Callable, Iterator
 
@@ -15,6 +17,7 @@ from tests.conftest import LIMIT_S, Fallow
 from tests.interfaces.cli.filled import Fill
 from tests.places import PYTHON
 from tests.real_owners import Jupyter, Podman, eventually
+from tests.waiting import end
 
 RULE = """
 [machine]
@@ -146,6 +149,15 @@ def unit() -> Iterator[pathlib.Path]:
     eventually(lambda: folder.rmdir() is None, "an empty cgroup")
 
 
+def systemctl(simulated: Fallow, tmp_path: pathlib.Path, text: str) -> None:
+    """Have this program called instead of systemctl."""
+    program = tmp_path / "bin" / "systemctl"
+    program.parent.mkdir()
+    program.write_text(text)
+    program.chmod(0o755)
+    simulated.environ["PATH"] = f"{program.parent}:{simulated.environ['PATH']}"
+
+
 def in_unit(unit: pathlib.Path, fallow: Fallow, gpu: int) -> "subprocess.Popen[bytes]":
     """Start a process of the service on a simulated GPU."""
     process = subprocess.Popen(["sleep", "1000"], env=fallow.on(str(gpu)), start_new_session=True)
@@ -157,17 +169,36 @@ def in_unit(unit: pathlib.Path, fallow: Fallow, gpu: int) -> "subprocess.Popen[b
 def test_an_idle_service_is_stopped_by_systemctl(
     simulated: Fallow, up: StartUp, unit: pathlib.Path, tmp_path: pathlib.Path
 ) -> None:
-    log, program = tmp_path / "log", tmp_path / "bin" / "systemctl"
-    program.parent.mkdir()
-    program.write_text(SYSTEMCTL.format(log=log, unit=unit))
-    program.chmod(0o755)
-    simulated.environ["PATH"] = f"{program.parent}:{simulated.environ['PATH']}"
+    log = tmp_path / "log"
+    systemctl(simulated, tmp_path, SYSTEMCTL.format(log=log, unit=unit))
     with in_unit(unit, simulated, 2) as process:
         running = up("")
         gone = running.until(f"{unit.name} was stopped")
         assert f"systemd was told to stop {unit.name}" in gone
         assert process.wait(LIMIT_S) == -9
     assert log.read_text() == f"--no-ask-password stop --no-block -- {unit.name}\n"
+
+
+@pytest.mark.more
+def test_an_idle_script_in_a_terminal_of_a_service_is_stopped_and_the_rest_of_the_service_goes_on(
+    simulated: Fallow, up: StartUp, unit: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    systemctl(simulated, tmp_path, SYSTEMCTL.format(log=tmp_path / "log", unit=unit))
+    notebooks = subprocess.Popen(["sleep", "1000"], start_new_session=True)
+    (unit / "cgroup.procs").write_text(str(notebooks.pid))
+    script, terminal = pty.fork()
+    if script == 0:
+        os.execvpe("sleep", ["sleep", "1000"], simulated.on("2"))
+    try:
+        (unit / "cgroup.procs").write_text(str(script))
+        running = up("")
+        running.until(f"job {script} (sleep) was stopped")
+        assert os.waitpid(script, 0)[1] == signal.SIGTERM
+        assert notebooks.poll() is None
+        assert not (tmp_path / "log").exists()
+    finally:
+        os.close(terminal)
+        end(notebooks)
 
 
 @pytest.mark.engine

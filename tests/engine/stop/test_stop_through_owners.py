@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.conftest import Fallow
-from tests.engine.owners.test_rules_through_owners import SYSTEMCTL, in_unit, on_gpu, unit
+from tests.engine.owners.test_rules_through_owners import SYSTEMCTL, in_unit, on_gpu, systemctl, unit
 from tests.interfaces.cli.stopped import is_running, on_terminal
 from tests.places import LIMIT_S
 from tests.real_owners import Jupyter, Podman
@@ -135,14 +135,6 @@ def test_a_container_with_a_label_and_one_whose_engine_does_not_answer_are_left_
     assert "its owner cannot be asked" in silent.stdout
     assert "stop the container with its engine" in silent.stdout
     assert podman.pid_of(kept) == pid
-
-
-def systemctl(simulated: Fallow, tmp_path: pathlib.Path, text: str) -> None:
-    program = tmp_path / "bin" / "systemctl"
-    program.parent.mkdir()
-    program.write_text(text)
-    program.chmod(0o755)
-    simulated.environ["PATH"] = f"{program.parent}:{simulated.environ['PATH']}"
 
 
 @pytest.mark.more

@@ -34,6 +34,7 @@ from fallow.engine.jobs.stop import ask_tree, kill_tree, warn_by_signal, way_of_
 from fallow.engine.machine.world import World
 from fallow.engine.owners.actions import OwnerJobActions
 from fallow.engine.owners.known import KnownOwners
+from fallow.engine.owners.opt_outs import VARIABLE, opted_out_by_variable
 from fallow.readers.proc import user_name
 from fallow.readers.terminals import Terminals
 
@@ -95,6 +96,9 @@ class ProcessJobActions:
                 return Reason("owner_unknown", pid=pid)
             if process.user != self._job.user:
                 return Reason("other_user", pid=pid, user=process.user, owner=self._job.user)
+            opt_out = opted_out_by_variable(pid, self._world.proc.variables(pid, VARIABLE) or {})
+            if opt_out is not None:
+                return opt_out
             if pid in never or self._shared.finder.is_a_fallow(pid):
                 return Reason("fallow_itself", pid=pid)
             handle = Handle.open(self._world.proc, Process(pid, process.birth), never)

@@ -19,6 +19,7 @@ from fallow.engine.jobs.protections import affected_process
 from fallow.engine.machine.background import Background
 from fallow.engine.machine.world import World
 from fallow.engine.owners.contact import Contact
+from fallow.engine.owners.opt_outs import VARIABLE, opted_out_by_variable
 
 
 class OwnerJobActions:
@@ -63,6 +64,11 @@ class OwnerJobActions:
         ours = next((process.pid for process in processes if process.pid in untouchable(self._world.proc)), None)
         if ours is not None:
             return Reason("fallow_itself", pid=ours)
+        variables = self._world.proc.variables
+        for pid in sorted(with_it):
+            opt_out = opted_out_by_variable(pid, variables(pid, VARIABLE) or {})
+            if opt_out is not None:
+                return opt_out
         # A container or a unit ends as a whole, whoever its processes run as.
         return self._processes.forbidden([process for process in processes if process.pid not in with_it])
 

@@ -108,12 +108,14 @@ def _container(world: World, owner: Owner, pid: int, http: Http) -> Contact | Un
 
 
 def _unit(world: World, owner: Owner, pid: int, recent: Recent) -> Contact | Unknown | None:
-    def listed(path: str) -> frozenset[int] | Unknown:
+    def search(path: str) -> Mapping[str, OwnerFacts]:
+        facts = units.one_job(world.proc, owner, path)
+        return {} if facts is None else {path: facts}
+
+    def listed(path: str) -> OwnerFacts | Unknown | None:
         """Search all processes once for all holders in the same cgroup."""
-        found = recent(
-            ("unit", path), lambda: {path: OwnerFacts(owner.id, pids=units.members(world.proc, owner.id, path))}
-        )
-        return found if isinstance(found, Unknown) else found[path].pids
+        found = recent(("unit", path), lambda: search(path))
+        return found if isinstance(found, Unknown) else found.get(path)
 
     facts = units.facts_of(world.proc, owner, pid, listed)
     if facts is None or isinstance(facts, Unknown):

@@ -38,11 +38,9 @@ def opted_out(
     owner: Owner, facts: OwnerFacts | None, pid: int, environ: Mapping[str, str], config: OptOuts = NONE
 ) -> Reason | None:
     """Return why the people of a job said that it must be left alone, or None. `environ` is that of its `pid`."""
-    text = environ.get(VARIABLE)
-    if text is not None and text.strip().lower() not in _NO:
-        return Reason("opted_out", pid=pid, text=_short(text))
-    if facts is None:
-        return None
+    by_variable = opted_out_by_variable(pid, environ)
+    if by_variable is not None or facts is None:
+        return by_variable
     if owner.kind is OwnerKind.NOTEBOOK and any(_is_below(facts.path, pattern) for pattern in config.notebooks):
         return Reason("protected_notebook")
     label = facts.labels.get(PROTECT)
@@ -53,6 +51,14 @@ def opted_out(
     if isinstance(idle_for_s(facts), Reason):
         return _unclear(owner, IDLE_FOR, facts.labels[IDLE_FOR], f"{IDLE_FOR}=8h")
     return None
+
+
+def opted_out_by_variable(pid: int, environ: Mapping[str, str]) -> Reason | None:
+    """Return why a process that was started with these variables must be left alone, or None."""
+    text = environ.get(VARIABLE)
+    if text is None or text.strip().lower() in _NO:
+        return None
+    return Reason("opted_out", pid=pid, text=_short(text))
 
 
 def protected_unit(owner: Owner | Unknown, config: OptOuts) -> Reason | None:

@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 from fallow.core.owner import Owner, OwnerFacts
 from fallow.core.unknown import Unknown
+from fallow.readers.owners.traces import trace
 from fallow.readers.proc import Proc
 
 # Ending one of these would end more than the job: they serve everybody, or start unrelated jobs.
@@ -17,29 +18,37 @@ _MORE_THAN_A_JOB = re.compile(
 
 
 def facts_of(
-    proc: Proc, owner: Owner, pid: int, listed: Callable[[str], frozenset[int] | Unknown] | None = None
+    proc: Proc, owner: Owner, pid: int, listed: Callable[[str], OwnerFacts | Unknown | None]
 ) -> OwnerFacts | Unknown | None:
     """Return what is known of the unit; None if it is more than this job, whose processes are then stopped.
 
-    `listed` returns the processes in its cgroup; without it they are searched among all.
+    `listed` returns what `one_job` found in the unit's cgroup of that path, now or a moment ago.
     """
     if _MORE_THAN_A_JOB.fullmatch(owner.id):
         return None
-    uid, path = proc.uid(pid), unit_cgroup(proc, pid, owner.id)
-    if uid is None or path is None:
-        return Unknown("the process has ended, or its cgroup cannot be read")
-    pids = members(proc, owner.id, path) if listed is None else listed(path)
-    if isinstance(pids, Unknown):
-        return pids
-    # A process with two users at once is not known to be this one's; one that has ended counts no more.
-    if any(proc.uid(each) != uid and proc.stat(each) is not None for each in pids):
-        return None
-    return OwnerFacts(owner.id, pids=pids)
+    path = unit_cgroup(proc, pid, owner.id)
+    return Unknown("the process has ended, or its cgroup cannot be read") if path is None else listed(path)
 
 
-def members(proc: Proc, unit: str, path: str) -> frozenset[int]:
-    """Return all processes in the unit's cgroup of that path. It reads the cgroup of each process there is."""
-    return frozenset(each for each in proc.pids() if unit_cgroup(proc, each, unit) == path)
+def one_job(proc: Proc, owner: Owner, path: str) -> OwnerFacts | None:
+    """Return the processes in the unit's cgroup of that path; None if some of them are other work.
+
+    Work on a terminal, a notebook and a container are other work, and so are processes of another user. It reads the
+    cgroup of each process there is.
+    """
+    pids = frozenset(each for each in proc.pids() if unit_cgroup(proc, each, owner.id) == path)
+    users = set[int | None]()
+    for each in pids:
+        user = proc.uid(each) if _is_its_own(proc, owner, each) else None
+        if user is not None or proc.stat(each) is not None:  # one that has ended counts no more
+            users.add(user)
+    return None if None in users or len(users) > 1 else OwnerFacts(owner.id, pids=pids)
+
+
+def _is_its_own(proc: Proc, owner: Owner, pid: int) -> bool:
+    stat, traced = proc.stat(pid), trace(proc, pid)
+    on_terminal = stat is not None and stat.has_terminal
+    return not on_terminal and isinstance(traced, Owner) and traced.key == owner.key
 
 
 def unit_cgroup(proc: Proc, pid: int, unit: str) -> str | None:

@@ -1,5 +1,9 @@
-"""An owner that did not stop its job would start it again: the job gets no signal instead, and people read why."""
+"""What is done to a job through its owner, and when nothing is done to it.
 
+An owner that did not stop its job would start it again: the job gets no signal instead, and people read why.
+"""
+
+import os
 import pathlib
 import subprocess
 import threading
@@ -23,17 +27,19 @@ from fallow.engine.owners.contact import Contact
 from fallow.engine.owners.known import KnownOwners
 from tests.conftest import Fallow
 from tests.places import ME
-from tests.waiting import until
+from tests.waiting import end_group, until
 
 IDLE = Reason("told", sentence="it is idle")
+NOBODY = frozenset[int]()
 OwnedBy = Callable[[Contact], OwnerJobActions]
 
 
 @pytest.fixture
-def job() -> Iterator[subprocess.Popen[bytes]]:
-    with subprocess.Popen(["sleep", "1000"], start_new_session=True) as process:
+def job(request: pytest.FixtureRequest) -> Iterator[subprocess.Popen[bytes]]:
+    words = getattr(request, "param", ["sleep", "1000"])
+    with subprocess.Popen(words, stdout=subprocess.PIPE, start_new_session=True) as process:
         yield process
-        process.kill()
+        end_group(process)
 
 
 @pytest.fixture
@@ -61,8 +67,10 @@ def owned_by(
     world.close()
 
 
-def contact(stop: Callable[[float], Outcome], kill: Callable[[], Outcome] | None = None) -> Contact:
-    return Contact(OwnerFacts("train.service"), "have systemd stop train.service", stop, kill)
+def contact(
+    stop: Callable[[float], Outcome], kill: Callable[[], Outcome] | None = None, pids: frozenset[int] = NOBODY
+) -> Contact:
+    return Contact(OwnerFacts("train.service", pids=pids), "have systemd stop train.service", stop, kill)
 
 
 @pytest.mark.parametrize("kill", [None, lambda: Outcome(True, "killed")])
@@ -105,3 +113,29 @@ def test_a_job_whose_owner_has_not_answered_yet_gets_no_signal(
     until(lambda: actions.is_answered)
     assert actions.kill(Kill(IDLE)).ok, "it has agreed, and what is left may be killed"
     assert job.wait() == -9
+
+
+@pytest.mark.parametrize("text", ["1", "0"])
+def test_a_process_that_its_owner_would_end_with_the_job_can_opt_out(owned_by: OwnedBy, text: str) -> None:
+    words = ["sh", "-c", "echo up; read line"]  # once it has said so, its variables are there to be read
+    with subprocess.Popen(
+        words, env={**os.environ, "FALLOW_PROTECT": text}, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as other:
+        assert other.stdout is not None
+        other.stdout.readline()
+        actions = owned_by(contact(lambda _: Outcome(True, "stopped"), pids=frozenset({other.pid})))
+        why = actions.forbidden(actions.describe())
+        other.kill()
+    assert (None if why is None else (why.kind, why.facts["pid"])) == (
+        ("opted_out", other.pid) if text == "1" else None
+    )
+
+
+@pytest.mark.parametrize("job", [["sh", "-c", "FALLOW_PROTECT=1 sh -c 'echo up; sleep 1000'; true"]], indirect=True)
+def test_a_process_below_the_job_can_opt_out(owned_by: OwnedBy, job: subprocess.Popen[bytes]) -> None:
+    assert job.stdout is not None
+    job.stdout.readline()
+    actions = owned_by(contact(lambda _: Outcome(True, "stopped")))
+    why = actions.forbidden(actions.describe())
+    assert why is not None
+    assert why.kind == "opted_out"
