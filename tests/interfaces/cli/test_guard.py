@@ -11,6 +11,7 @@ import pytest
 from tests.conftest import Fallow
 from tests.places import LIMIT_S
 from tests.standin import Process, World
+from tests.waiting import end_group
 
 FAST = ("--every", "0.1s", "--arm-for", "0.3s", "--idle-for", "0.6s", "--countdown", "0.3s")
 
@@ -68,6 +69,23 @@ def test_it_arms_on_work_and_turns_the_machine_off_once_when_it_ends(
     assert any(line.startswith("wall fallow: the GPUs have been quiet") for line in told), (
         "people at terminals saw it"
     )
+
+
+@pytest.mark.as_root
+@pytest.mark.parametrize("action", ["shutdown", "reboot"])
+def test_with_simulated_gpus_the_real_machine_stays_on(
+    simulated: Fallow, systemctl: pathlib.Path, action: str
+) -> None:
+    guard = simulated.start("guard", *FAST, "--action", action)
+    until(guard, "guarding")
+    job = simulated.start_other("sh", "-c", "while :; do :; done", CUDA_VISIBLE_DEVICES="0")
+    until(guard, "armed")
+    end_group(job)
+    until(guard, "would ")
+    until(guard, "(not done: the GPUs are simulated)")
+    guard.communicate(timeout=LIMIT_S)
+    assert guard.returncode == 0
+    assert systemctl.read_text() == ""
 
 
 @pytest.mark.as_root

@@ -101,8 +101,10 @@ class SystemPower:
 class DryRunPower:
     """Says what would be done, and does nothing."""
 
-    def __init__(self, real: SystemPower) -> None:
+    def __init__(self, real: SystemPower, why: str = "") -> None:
+        """`why`: what makes it a dry run where nobody asked for one; it is said with everything."""
         self._real = real
+        self._why = f" ({why})" if why else ""
 
     def can(self, action: PowerAction) -> NotPermitted | None:
         """Return what the real one returns: a dry run is there to find that out."""
@@ -110,11 +112,11 @@ class DryRunPower:
 
     def do(self, action: PowerAction, reason: str) -> Outcome:
         """Only say what would be done."""
-        return Outcome(True, f"would {_ACTION[action]}: {reason}")
+        return Outcome(True, f"would {_ACTION[action]}{self._why}: {reason}")
 
     def announce(self, text: str) -> Outcome:
         """Only say what would be done."""
-        return Outcome(True, f"would announce to all terminals: {text}")
+        return Outcome(True, f"would announce to all terminals{self._why}: {text}")
 
 
 Power = SystemPower | DryRunPower

@@ -192,7 +192,8 @@ class GuardLoop:
     def _announce(self, action: Announce, keys: list[str]) -> None:
         left, actions, in_s = self._left, _in_order(self._left), action.in_s
         when = f"in {duration_for_people(in_s)}. To prevent it: fallow protect --for 1h" if in_s else "now"
-        text = f"{action.reason}: {'would' if self._is_dry_run else 'about to'} {actions} {when}"
+        stays_on = touches_machine(left) and self._world.simulated is not None
+        text = f"{action.reason}: {'would' if self._is_dry_run or stays_on else 'about to'} {actions} {when}"
         self._journal.action(self.name, f"announce: {actions}", action.reason, keys)
         self._say(text)
         if touches_machine(left):

@@ -26,11 +26,15 @@ class HostActuators:
 
 
 def host_actuators(world: World, *, dry_run: bool, user: str | None = None) -> HostActuators:
-    """Return the actuators of this machine, or those of a dry run. `user`: the account that commands run as."""
+    """Return the actuators of this machine, or those of a dry run. `user`: the account that commands run as.
+
+    The power is that of the real machine, so simulated GPUs never touch it.
+    """
     helpers = Helpers(world.clock.monotonic_s)
-    power = SystemPower(helpers, world.environ, lambda: _terminals(world))
+    real = SystemPower(helpers, world.environ, lambda: _terminals(world))
     if dry_run:
-        return HostActuators(DryRunPower(power), DryRunHooks(), helpers)
+        return HostActuators(DryRunPower(real), DryRunHooks(), helpers)
+    power = real if world.simulated is None else DryRunPower(real, "not done: the GPUs are simulated")
     guise = run_as(user, world.environ)
     runs_as = None if guise is None else (guise.account, guise.environ)
     return HostActuators(power, SystemHooks(helpers, world.environ, runs_as), helpers)
