@@ -6,8 +6,9 @@ a core does not count: a simulated GPU is as busy on a loaded machine as on a qu
 end anywhere, on real processes and real signals. fallow itself and the shells above it do not count as holders.
 
 The environment of a process says which simulated machine it is on: FALLOW_SIMULATE names the GPUs, FALLOW_CLAIM_DIR
-the folder in which they are claimed. A process with other values, or none, such as a training run on the real GPUs
-or the tests of another checkout, is on another machine and holds nothing here.
+the folder in which they are claimed, which is otherwise one of its user's own. A process with other values, such as
+a training run on the real GPUs, the tests of another checkout or a job of another user, is on another machine and
+holds nothing here.
 """
 
 import os
@@ -73,9 +74,18 @@ def machine(spec: str) -> list[Model]:
     return cards
 
 
-def same_machine(ours: Mapping[str, str], theirs: Mapping[str, str]) -> bool:
-    """Return whether a process with their environment is on our simulated machine: same GPUs, same claim folder."""
-    if (ours.get("FALLOW_CLAIM_DIR") or "") != (theirs.get("FALLOW_CLAIM_DIR") or ""):
+def own_machine(uid: int) -> dict[str, str]:
+    """Return what the environment of this user's processes says of a simulated machine where it says nothing.
+
+    It depends on the user alone: others can find out on which machine a process is.
+    """
+    folder = f"/tmp/fallow-simulated-{uid}"  # noqa: S108  used only if nobody else can enter it
+    return {"FALLOW_CLAIM_DIR": f"{folder}/claims", "FALLOW_SOCKET": f"{folder}/fallow.sock"}
+
+
+def same_machine(ours: Mapping[str, str], theirs: Mapping[str, str], uid: int) -> bool:
+    """Return whether a process of this user is on our simulated machine: same GPUs, same claim folder."""
+    if _claim_folder(ours, os.geteuid()) != _claim_folder(theirs, uid):
         return False
     spec, other = ours.get("FALLOW_SIMULATE"), theirs.get("FALLOW_SIMULATE")
     if not spec or not other:
@@ -84,6 +94,10 @@ def same_machine(ours: Mapping[str, str], theirs: Mapping[str, str]) -> bool:
         return spec == other or machine(spec) == machine(other)
     except WrongUsage:
         return False
+
+
+def _claim_folder(environ: Mapping[str, str], uid: int) -> str:
+    return environ.get("FALLOW_CLAIM_DIR") or own_machine(uid)["FALLOW_CLAIM_DIR"]
 
 
 @value
@@ -160,8 +174,11 @@ class SimulatedReader:
                 continue
             environ = self._proc.environ(pid) or {}
             given = environ.get("CUDA_VISIBLE_DEVICES")
-            stat = self._proc.stat(pid) if given and same_machine(self._environ, environ) else None
-            if stat is None or given is None or stat.state in "ZX":
+            uid = self._proc.uid(pid) if given else None
+            if not given or uid is None or not same_machine(self._environ, environ, uid):
+                continue
+            stat = self._proc.stat(pid)
+            if stat is None or stat.state in "ZX":
                 continue
             for gpu in visible(given, self._blank):
                 held.setdefault(gpu.index, []).append(stat)

@@ -1,14 +1,17 @@
 """The folder of the daemon's lock and socket, which all users may enter and only its owner can change.
 
 A folder that another user made first is refused. If others could write to our own, that is changed and reported.
+Nobody else enters the folder of a simulated machine.
 """
 
 import os
 import stat
+from contextlib import suppress
 
 from fallow.core.errors import NotPermitted
 
 _EVERYBODY_ENTERS = 0o755
+_ONLY_WE_ENTER = 0o700
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 
@@ -38,3 +41,19 @@ def own_folder(folder: str) -> str | None:
     finally:
         os.close(fd)
     return f"others could write to {folder}, where the daemon's lock and socket are; now only its owner can"
+
+
+def private_folder(folder: str, way: str) -> None:
+    """Make a folder that only this user enters; raise NotPermitted, with the way out, if it is not such a one."""
+    try:
+        with suppress(FileExistsError):
+            os.mkdir(folder, 0o700)
+        found = os.lstat(folder)
+    except OSError as error:
+        raise NotPermitted(f"cannot make {folder}: {error.strerror}", way) from None
+    if (
+        not stat.S_ISDIR(found.st_mode)
+        or found.st_uid != os.geteuid()
+        or stat.S_IMODE(found.st_mode) != _ONLY_WE_ENTER
+    ):
+        raise NotPermitted(f"{folder} is not a folder that only this user enters (mode 0700)", way)

@@ -30,7 +30,7 @@ _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 def claims(world: World) -> Iterator[CheckFinding]:
     """Check the folder that all users share."""
     path = folder_path(world.environ)
-    shared = f"{quote(path)} (set by FALLOW_CLAIM_DIR; only processes with the same setting see these claims)"
+    shared = f"{quote(path)} (only processes with this FALLOW_CLAIM_DIR see these claims)"
     what = shared if world.environ.get("FALLOW_CLAIM_DIR") else path
     if not os.path.lexists(path):
         yield _to_be_made("claims", what, path, f"as root: mkdir -p -m 1777 {quote(path)}")

@@ -38,6 +38,8 @@ class World:
         self.proc = Proc()
         self.clock: Clock = clock if clock is not None else SystemClock()
         self._simulate = self.environ.get("FALLOW_SIMULATE")
+        if self._simulate:
+            self.environ = _on_own_machine(self.environ)
 
     @cached_property
     def gpu_reader(self) -> GpuReader:
@@ -152,12 +154,12 @@ class World:
         return self._simulate or None
 
     def has_the_same_gpus(self, environ: Mapping[str, str]) -> bool:
-        """Return whether a process with this environment uses the same GPUs: always, unless they are simulated."""
+        """Return whether a process of ours with this environment uses the same GPUs: not always if simulated."""
         if not self._simulate:
             return True
         from fallow.readers.simulated_reader import same_machine
 
-        return same_machine(self.environ, environ)
+        return same_machine(self.environ, environ, os.geteuid())
 
     def terminals(self) -> "Terminals":
         """Return the reader of people at terminals; the terminals are in FALLOW_TERMINALS, else in /dev."""
@@ -178,3 +180,14 @@ class World:
     def chance(self) -> int:
         """Return a random number."""
         return int.from_bytes(os.urandom(4), "little")
+
+
+def _on_own_machine(environ: Mapping[str, str]) -> Mapping[str, str]:
+    """Return the environment with what it does not name of a simulated machine: this user's own."""
+    from fallow.actuators.files.own_folder import private_folder
+    from fallow.readers.simulated_reader import own_machine
+
+    own = {name: path for name, path in own_machine(os.geteuid()).items() if not environ.get(name)}
+    if own:
+        private_folder(os.path.dirname(next(iter(own.values()))), f"name other places in {' and '.join(own)}")
+    return {**environ, **own}

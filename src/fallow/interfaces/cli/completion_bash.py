@@ -38,6 +38,7 @@ _fallow_named() {  # the part of each path behind $1, without the end $2: only w
 _fallow_protections() {
     local folder=${FALLOW_CLAIM_DIR:-/run/lock/fallow}
     [[ -d $folder ]] || folder=/tmp/fallow-claims
+    [[ -z ${FALLOW_SIMULATE:-} || -n ${FALLOW_CLAIM_DIR:-} ]] || folder=/tmp/fallow-simulated-$EUID/claims
     _fallow_named protection- "" "$folder"/protection-*
 }
 

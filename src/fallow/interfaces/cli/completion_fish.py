@@ -72,8 +72,9 @@ end
 
 function __fallow_protections
     set -l folder /run/lock/fallow
-    set -q FALLOW_CLAIM_DIR; and set folder $FALLOW_CLAIM_DIR
     test -d $folder; or set folder /tmp/fallow-claims
+    set -q FALLOW_SIMULATE[1]; and set folder /tmp/fallow-simulated-(id -u)/claims
+    set -q FALLOW_CLAIM_DIR; and set folder $FALLOW_CLAIM_DIR
     set -l found $folder/protection-*
     string match -rg '.*/protection-([0-9]+)$' -- $found
 end

@@ -34,6 +34,7 @@ _fallow_gpus() {
 _fallow_protections() {
     local folder=${FALLOW_CLAIM_DIR:-/run/lock/fallow}
     [[ -d $folder ]] || folder=/tmp/fallow-claims
+    [[ -z $FALLOW_SIMULATE || -n $FALLOW_CLAIM_DIR ]] || folder=/tmp/fallow-simulated-$EUID/claims
     local -a found=($folder/protection-<1->(N:t))
     compadd -- ${found#protection-}
 }
