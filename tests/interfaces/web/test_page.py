@@ -329,6 +329,23 @@ def test_it_loads_nothing_from_elsewhere(browser: Any, site: Site) -> None:
     assert not re.search(r'style="|\bon\w+="|javascript:', site.ask("/").text)
 
 
+def test_it_waits_for_three_slow_looks_before_it_says_that_it_hears_nothing(
+    browser: Any, tmp_path: pathlib.Path
+) -> None:
+    made = Publisher()
+    made.publish(varied(time.time()))
+    with served(made, tmp_path, every_s=4.0) as site:
+        page = browser.new_page()
+        page.clock.install()
+        page.goto(site.url)
+        page.wait_for_selector(".live.now")
+        page.clock.fast_forward(15_000)
+        assert page.get_attribute("#live", "class") == "live now", "news come every 8 s, and one may be late"
+        page.clock.fast_forward(15_000)
+        assert page.get_attribute("#live", "class") == "live silent"
+        page.close()
+
+
 @pytest.mark.more
 @pytest.mark.engine
 def test_it_says_so_when_nobody_tells_it_anything_any_more(browser: Any, tmp_path: pathlib.Path) -> None:

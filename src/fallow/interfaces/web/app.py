@@ -30,7 +30,7 @@ from fallow.interfaces.web.disk_reads import DiskReads
 from fallow.interfaces.web.downloads import add_downloads
 from fallow.interfaces.web.event_streams import Watchers
 from fallow.interfaces.web.page import Files, make_pages
-from fallow.interfaces.web.page_parts import Renderer
+from fallow.interfaces.web.page_parts import FIGURES_EVERY_S, Renderer
 from fallow.interfaces.web.plots import PlotReads
 from fallow.interfaces.web.server import most_watchers
 from fallow.interfaces.web.signs_of_life import add_health, add_metrics
@@ -40,7 +40,6 @@ from fallow.interfaces.web.subject_reads import SubjectReads
 
 _TICKS_TO_LIVE = 5
 _LEAST_TO_LIVE_S = 5.0
-_FIGURES_EVERY_S = 5.0
 
 
 class Pulse:
@@ -79,7 +78,7 @@ class ChangeFilter:
         guards = tuple((view.name, view.phase) for view in board.guards)  # their reasons count seconds
         story = (cards, tuple((view.phase, view.yields) for view in board.fillers), guards, board.protections)
         now_s = self._clock.monotonic_s()
-        if story == self._last and now_s - self._told_s < _FIGURES_EVERY_S:
+        if story == self._last and now_s - self._told_s < FIGURES_EVERY_S:
             return False
         self._last, self._told_s = story, now_s
         return True

@@ -38,6 +38,8 @@ _LONGEST_SENTENCE = 240
 _TIMER = re.compile(r'data-timer="([^"]*)">([^<]*)<')
 _LEVEL = re.compile(r'data-level="([^"]*)" width="([^"]*)"')
 _MOST_SAID = 4
+FIGURES_EVERY_S = 5.0
+"""How long readings wait before they are sent, where nothing else has changed."""
 DURATIONS = (("30m", "30 minutes"), ("1h", "1 hour"), ("2h", "2 hours"), ("8h", "8 hours"), ("1d", "1 day"))
 """For how long the forms offer to protect something."""
 
@@ -53,10 +55,12 @@ class Parts:
     activities: dict[str, tuple[Activity, str]]
     figures: dict[str, str]
     """Texts outside of the parts, by their names: each visitor has what is around them in another way."""
+    next_s: float
+    """Within how many seconds the next news come: readings are sent at the first look after their wait."""
 
     def whole(self, edition: str) -> bytes:
         """Return all parts as an event, for a watcher who is new or has missed something."""
-        about = {"edition": edition, "layout": self.layout, "at": self.at}
+        about = {"edition": edition, "layout": self.layout, "at": self.at, "next_s": self.next_s}
         return _event({**about, "parts": self.html, "timers": self.figures})
 
     def since(self, before: "Parts") -> bytes:
@@ -73,8 +77,9 @@ class Parts:
             else:
                 timers.update(_changed(dict(_TIMER.findall(old)), dict(_TIMER.findall(html))))
                 levels.update(_changed(dict(_LEVEL.findall(old)), dict(_LEVEL.findall(html))))
-        news: dict[str, Any] = {"layout": self.layout, "at": self.at, "parts": parts, "timers": timers}
-        return _event(news | {"levels": levels, "said": self._said(before)})
+        about = {"layout": self.layout, "at": self.at, "next_s": self.next_s}
+        news: dict[str, Any] = {"parts": parts, "timers": timers, "levels": levels, "said": self._said(before)}
+        return _event(about | news)
 
     def _said(self, before: "Parts") -> list[str]:
         """Return sentences about GPUs whose activity has changed, for screen readers."""
@@ -101,9 +106,9 @@ class Renderer:
 
     async def parts(self) -> Parts:
         """Return all parts as they are now."""
-        board = self._sources.board()
+        board, next_s = self._sources.board(), FIGURES_EVERY_S + self._sources.every_s()
         if board is None:
-            return Parts("", {}, "", {}, {})
+            return Parts("", {}, "", {}, {}, next_s)
         uuids = tuple(gpu.uuid for gpu in board.status.gpus if isinstance(gpu.uuid, str))
         strips = await self._archive.strips(uuids)
         cost = await self._archive.cost()
@@ -131,7 +136,7 @@ class Renderer:
         layout = " ".join(
             (*activities, *(part for part in ("cluster", "fleet", "fillers", "guards") if part in html))
         )
-        return Parts(self._clock(board), html, layout, activities, dashboard.counts(board))
+        return Parts(self._clock(board), html, layout, activities, dashboard.counts(board), next_s)
 
     async def page(
         self, *, known: bool, show: str, mine: str | None, span: str = "", **about_the_visitor: object

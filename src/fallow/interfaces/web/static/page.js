@@ -7,7 +7,7 @@
   const at = document.getElementById("at");
   const said = document.getElementById("said");
   const silentFor = document.getElementById("silent-for");
-  const SILENT_MS = 6000;
+  const MISSED = 3;
   const AGAIN_MS = 5000;
   const MINUTE_MS = 60000;
   let silence = null;
@@ -19,7 +19,7 @@
     document.body.classList.toggle("stale", kind === "silent");
   };
 
-  // A page that hears nothing fades, and says since when and for how long.
+  // A page that hears nothing when news were due three times fades, and says since when and for how long.
   const fallSilent = () => {
     const minutes = Math.floor((performance.now() - heard) / MINUTE_MS);
     say("silent", "no news since");
@@ -83,7 +83,7 @@
     heard = performance.now();
     silentFor.textContent = "";
     clearTimeout(silence);
-    silence = setTimeout(fallSilent, SILENT_MS);
+    silence = setTimeout(fallSilent, MISSED * news.next_s * 1000);
   };
 
   const listen = () => {
