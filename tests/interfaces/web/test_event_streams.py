@@ -109,6 +109,31 @@ def saying(word: str, size: int = 1) -> Board:
     return board(Status("box", False, time.time(), gpus))
 
 
+def test_a_rendering_that_fails_is_told_and_the_next_news_come(tmp_path: pathlib.Path) -> None:
+    made = hall()
+    made.publish(saying("first-word"))
+    with served(made, tmp_path) as site:
+        watcher, streams = Watcher(site), site.app.state.watchers
+        try:
+            until([watcher], "first-word")
+            renders, failed, told = streams._render, threading.Event(), []
+
+            async def fail() -> Any:
+                streams._render = renders
+                failed.set()
+                raise OSError("no such template")
+
+            streams._loop.set_exception_handler(lambda _, context: told.append(str(context["exception"])))
+            streams._render = fail
+            made.publish(saying("lost-word"))
+            assert failed.wait(LIMIT_S)
+            made.publish(saying("last-word"))
+            until([watcher], "last-word")
+            assert told == ["no such template"]
+        finally:
+            watcher.close()
+
+
 def test_fifty_streams_cost_one_rendering_and_publishing_waits_for_none(tmp_path: pathlib.Path) -> None:
     made = hall()
     made.publish(saying("first-word"))

@@ -128,7 +128,7 @@ def make_app(sources: Sources) -> Starlette:
     add_subject_pages(pages, sources, renderer, plots, (subjects, finder), lambda: static.edition)
     add_downloads(pages, sources, reads)
     add_description(pages, api.operations)
-    add_health(pages, lambda: pulse.ails or watchers.ails)
+    add_health(pages, lambda: pulse.ails)
     add_metrics(pages, sources.board, lambda: len(watchers))
     routes = [*api.routes, *pages.routes]
     app = Starlette(routes=routes, lifespan=life)

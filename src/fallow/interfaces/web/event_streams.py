@@ -64,13 +64,6 @@ class Watchers:
         with_them = sum(crowd_of(each.wire.owner) == crowd for each in (*self._new, *self._told))
         return with_them >= max(1, self._most // 2)
 
-    @property
-    def ails(self) -> str | None:
-        """Return why watchers get no updates; None if they do."""
-        if self._task is None or not self._task.done() or self._task.cancelled():
-            return None
-        return f"the page cannot be made: {self._task.exception()!r}"
-
     def open(self) -> None:
         """Start, in the running event loop."""
         self._loop = asyncio.get_running_loop()
@@ -109,7 +102,11 @@ class Watchers:
             while (pause_s := self._pause_s()) > 0:
                 await asyncio.sleep(pause_s)
             if self:
-                self._hand_out(await self._render())
+                try:
+                    self._hand_out(await self._render())
+                except Exception as error:  # noqa: BLE001  the next news may be rendered
+                    problem = {"message": "the page cannot be made", "exception": error}
+                    asyncio.get_running_loop().call_exception_handler(problem)
 
     def _hand_out(self, parts: Parts) -> None:
         before, self._last = self._last, parts
