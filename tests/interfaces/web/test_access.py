@@ -144,8 +144,16 @@ def cookie(site: Site) -> str:
 
 def test_the_form_gives_a_cookie_that_proves_the_token_and_does_not_tell_it(reachable: Site) -> None:
     assert reachable.ask("/", headers={"cookie": cookie(reachable)}).status == 200
-    assert reachable.ask("/", headers={"cookie": f"fallow_page={TOKEN}"}).status == 303
-    assert reachable.ask("/", headers={"cookie": "fallow_page="}).status == 303
+    name = cookie(reachable).partition("=")[0]
+    assert reachable.ask("/", headers={"cookie": f"{name}={TOKEN}"}).status == 303
+    assert reachable.ask("/", headers={"cookie": f"{name}="}).status == 303
+
+
+def test_a_browser_stays_logged_in_on_two_machines_that_are_both_localhost(site: Site, reachable: Site) -> None:
+    jar = dict(cookie(each).split("=", 1) for each in (site, reachable))
+    both = {"cookie": "; ".join(f"{name}={word}" for name, word in jar.items())}
+    for each in (site, reachable):
+        assert "Log out" in each.ask("/", headers=both).text
 
 
 def test_a_wrong_token_gives_no_cookie(site: Site) -> None:

@@ -10,6 +10,7 @@ cookie     counts for a change only if the page itself sent it (Origin): browser
 headers    nothing from elsewhere, nothing inline, no frame, no sniffing; malformed ones are refused
 """
 
+import os
 import re
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -32,7 +33,6 @@ from fallow.interfaces.web.settings import Settings, Visitor
 from fallow.interfaces.web.way_back import SUBJECTS
 from fallow.interfaces.web.wrong_tokens import WrongTokens
 
-COOKIE = "fallow_page"
 _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
     "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
@@ -53,6 +53,7 @@ _LONGEST_LENGTH = 10
 TOO_MANY_WRONG = "too many wrong tokens came from you or your address; wait a minute"
 _WITHOUT_TOKEN = ("/login", "/healthz", "/static/")
 _HOST = re.compile(r"(\[(?P<address>[0-9a-f:.]+)\]|(?P<name>[^\[\]:@/\s]+))(:[0-9]{0,5})?")
+_NO_COOKIE_NAME = re.compile(r"[^A-Za-z0-9.-]")
 _LOOPBACK_NAMES = ("localhost", "127.0.0.1", "::1")
 
 
@@ -68,7 +69,13 @@ class PageAccess:
         self.wrong = wrong
         self._wall_s = wall_s
         self._names = {*_LOOPBACK_NAMES, settings.address.host, *(name.lower() for name in settings.hosts)}
+        # Through SSH tunnels several daemons are `localhost` to one browser, which keeps one cookie of each name.
+        self.cookie = f"fallow_page_{_NO_COOKIE_NAME.sub('_', os.uname().nodename)}_{settings.address.port}"
         self._any_address = ip_address(_as_address(settings.address.host)).is_unspecified
+
+    def cookie_in(self, headers: Mapping[str, str]) -> str:
+        """Return the cookie of the page; empty if there is none."""
+        return cookie_parser(headers.get("cookie", "")).get(self.cookie, "")
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on, or answer why it is refused."""
@@ -128,7 +135,7 @@ class PageAccess:
                 return self.settings.signer(word, _target(scope), self._wall_s())
             return self.settings.visitor(word)
         if reads or same_origin(headers) is True:
-            return self.sessions.visitor(cookie_in(headers), owner)
+            return self.sessions.visitor(self.cookie_in(headers), owner)
         return None
 
     def _wrong_token(self, owner: str) -> Response:
@@ -155,11 +162,6 @@ def body_refusal(headers: Mapping[str, str]) -> Response | None:
     if not length.isdecimal() or len(length) > _LONGEST_LENGTH or int(length) > _LARGEST_BODY:
         return problem(413, "usage", f"more than {_LARGEST_BODY} bytes are too many")
     return None
-
-
-def cookie_in(headers: Mapping[str, str]) -> str:
-    """Return the cookie of the page; empty if there is none."""
-    return cookie_parser(headers.get("cookie", "")).get(COOKIE, "")
 
 
 def same_origin(headers: Mapping[str, str]) -> bool | None:

@@ -5,7 +5,7 @@ from typing import Protocol
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
-from fallow.interfaces.web.access import COOKIE, TOO_MANY_WRONG, PageAccess, cookie_in
+from fallow.interfaces.web.access import TOO_MANY_WRONG, PageAccess
 from fallow.interfaces.web.caller import Refused
 from fallow.interfaces.web.forms import form_of
 from fallow.interfaces.web.page_parts import Renderer
@@ -43,19 +43,19 @@ def add_login(pages: PageRoutes, renderer: Renderer, static: Edition) -> None:
         if visitor is None:
             access.wrong.count(owner)
             return HTMLResponse(_form(access, back, wrong=True), 403)
-        access.sessions.end(cookie_in(request.headers), owner)
+        access.sessions.end(access.cookie_in(request.headers), owner)
         answer, cookie = RedirectResponse(back, 303), access.sessions.begin(visitor, owner)
         secure = request.url.scheme == "https"
-        answer.set_cookie(COOKIE, cookie, max_age=LASTS_S, httponly=True, samesite="strict", secure=secure)
+        answer.set_cookie(access.cookie, cookie, max_age=LASTS_S, httponly=True, samesite="strict", secure=secure)
         return answer
 
     @pages.post("/logout")
     async def forget(request: Request) -> Response:
         access = _demand_token(request)
         _demand_same_origin(request)
-        access.sessions.end(cookie_in(request.headers), request.state.connection.owner)
+        access.sessions.end(access.cookie_in(request.headers), request.state.connection.owner)
         answer = RedirectResponse(back_from(request), 303)
-        answer.delete_cookie(COOKIE, httponly=True, samesite="strict")
+        answer.delete_cookie(access.cookie, httponly=True, samesite="strict")
         return answer
 
     def _form(access: PageAccess, back: str, *, wrong: bool) -> str:
