@@ -149,6 +149,13 @@ def test_the_form_gives_a_cookie_that_proves_the_token_and_does_not_tell_it(reac
     assert reachable.ask("/", headers={"cookie": f"{name}="}).status == 303
 
 
+def test_behind_a_proxy_with_tls_the_cookie_never_travels_without(site: Site) -> None:
+    body = urlencode({"token": TOKEN})
+    headers = {**FORM, "origin": f"https://{site.address}"}
+    assert "; Secure" in site.ask("/login", "POST", body, headers).headers["set-cookie"]
+    assert "; Secure" not in site.ask("/login", "POST", body, {**FORM, "origin": site.url}).headers["set-cookie"]
+
+
 def test_a_browser_stays_logged_in_on_two_machines_that_are_both_localhost(site: Site, reachable: Site) -> None:
     jar = dict(cookie(each).split("=", 1) for each in (site, reachable))
     both = {"cookie": "; ".join(f"{name}={word}" for name, word in jar.items())}

@@ -45,7 +45,7 @@ def add_login(pages: PageRoutes, renderer: Renderer, static: Edition) -> None:
             return HTMLResponse(_form(access, back, wrong=True), 403)
         access.sessions.end(access.cookie_in(request.headers), owner)
         answer, cookie = RedirectResponse(back, 303), access.sessions.begin(visitor, owner)
-        secure = request.url.scheme == "https"
+        secure = request.headers.get("origin", "").startswith("https://")  # a proxy speaks TLS, and we do not
         answer.set_cookie(access.cookie, cookie, max_age=LASTS_S, httponly=True, samesite="strict", secure=secure)
         return answer
 
