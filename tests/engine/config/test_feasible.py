@@ -93,7 +93,7 @@ def test_what_up_would_refuse_is_a_mistake_with_its_line(text: str, says: str) -
         FILLER + "command = \"echo 'a && b' '$HOME' \\\\; 5$\"\n",
         FILLER + "command = 'true'\ngpus = '0-7'\nlog = '/tmp/{gpu}.log'\nignore_user = ['root', '4711']\n",
         FILLER + "command = 'no-such'\nenabled = false\n",
-        "[page]\nhosts = ['gpu1', 'gpu1.example.org', '10.0.0.1', '::1']\n",
+        "[page]\nhosts = ['gpu1', 'gpu1.example.org', '10.0.0.1', '::1']\ntoken_file = '/etc/fallow/token'\n",
     ],
 )
 def test_what_works_is_no_mistake(text: str) -> None:

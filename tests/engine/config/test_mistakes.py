@@ -206,6 +206,7 @@ IDLE = '[[idle]]\nname = "i"\nidle_for = "2h"\n'
         (GUARD + "idle_below = 11\n", 4, "guard[1].idle_below", "(at most arm_above, which is 10)"),
         ("[[guard]]\nname = 'g'\naction = [\n 'reboot',\n 'run:x']\n", 4, "guard[1].action[1]", "put it last"),
         ("[page]\nlisten = '0.0.0.0:80'\n", 2, "page.listen", "there is no token_file"),
+        ("[page]\nhosts = 'gpu1.lab'\n", 2, "page.hosts", "there is no token_file"),
         ("[page]\nlisten = '[::]:80'\n", 2, "page.listen", "can be reached from other machines"),
         ("[report]\nweekly = 'monday 08:00'\n", 2, "report.weekly", "is sent nowhere"),
         # No TOML.

@@ -197,7 +197,7 @@ def test_what_changes_under_page_counts_from_the_next_reload(
     up.process.send_signal(1)
     up.until("config reloaded (reload 1)")
     assert asked(first, "/healthz") == 200, "nothing has changed, and who watches goes on watching"
-    config.write_text("[page]\nlisten = '127.0.0.1:0'\nhosts = 'gpu.example'\n")
+    config.write_text(f"[page]\nlisten = '127.0.0.1:0'\nhosts = 'gpu.example'\ntoken_file = '{tmp_path / 'token'}'\n")
     up.process.send_signal(1)
     second = int(up.until("the page is at", times=2).split("127.0.0.1:")[1].split("/")[0])
     connection = http.client.HTTPConnection("127.0.0.1", second, timeout=LIMIT_S)

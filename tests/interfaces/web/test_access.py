@@ -81,9 +81,19 @@ def test_names_of_this_machine_are_answered(site: Site, host: str) -> None:
 
 
 def test_a_name_from_the_config_is_answered(tmp_path: pathlib.Path) -> None:
-    with served(hall(varied), tmp_path, hosts=("GPU.lab.example",)) as site:
+    with served(hall(varied), tmp_path, token=TOKEN, hosts=("GPU.lab.example",)) as site:
         assert site.ask("/healthz", headers={"host": "gpu.lab.example:80"}).status == 200
         assert site.ask("/healthz", headers={"host": "lab.example"}).status == 421
+
+
+@pytest.mark.parametrize("host", ["gpu1.lab", "localhost"])
+def test_behind_a_proxy_reading_needs_the_token(tmp_path: pathlib.Path, host: str) -> None:
+    with served(hall(varied), tmp_path, token=TOKEN, hosts=("gpu1.lab",)) as site:
+        assert site.ask("/api/v1/status", headers={"host": host}).status == 401
+        assert site.ask("/", headers={"host": host}).status == 303
+        assert site.with_token("/api/v1/status").status == 200
+    with pytest.raises(WrongUsage, match="may be reached from other machines"):
+        checked(Settings(Address("127.0.0.1", 8990), hosts=("gpu1.lab",)))
 
 
 def test_where_every_address_is_listened_on_an_address_is_a_name(reachable: Site) -> None:

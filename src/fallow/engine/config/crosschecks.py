@@ -133,11 +133,15 @@ def _page(page: Page) -> Iterator[Fault]:
         if before is not None:
             sentence = f"page.person[{before + 1}] is {person.user!r} too"
             yield Fault(("page", "person", number, "user"), sentence, "name each person once")
-    if page.enabled and not page.has_token and not page.listen.is_loopback:
-        sentence = f"{page.listen} can be reached from other machines, and there is no token_file"
+    if page.enabled and not page.has_token and page.needs_token:
         others = (("page", "token_file"), ("page", "enabled"))
-        remedy = 'add token_file = "/etc/fallow/token", or listen on 127.0.0.1:8990'
-        yield Fault(("page", "listen"), sentence, remedy, others)
+        remedy = 'add token_file = "/etc/fallow/token", or '
+        if page.listen.is_loopback:
+            sentence = f"{page.hosts[0]} may be reached from other machines, and there is no token_file"
+            yield Fault(("page", "hosts"), sentence, f"{remedy}leave out hosts", others)
+        else:
+            sentence = f"{page.listen} can be reached from other machines, and there is no token_file"
+            yield Fault(("page", "listen"), sentence, f"{remedy}listen on 127.0.0.1:8990", others)
 
 
 def _fleet(fleet: Fleet) -> Iterator[Fault]:

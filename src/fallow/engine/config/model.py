@@ -106,12 +106,17 @@ class Page(Section):
     person: tuple[Person, ...] = by_default(())
     """People who have a token of their own, and act as their user; there may be several, at most 64."""
     hosts: types.Several[types.Host] = by_default(())
-    """Host names that the page answers to, besides `localhost` and its address."""
+    """Host names that the page answers to, besides `localhost` and its address. With one it needs a `token_file`."""
 
     @property
     def has_token(self) -> bool:
         """Return whether somebody can log in."""
         return self.token_file is not None or bool(self.person)
+
+    @property
+    def needs_token(self) -> bool:
+        """Return whether others than the users of this machine may reach it: by its address, or through a proxy."""
+        return not self.listen.is_loopback or bool(self.hosts)
 
 
 class History(Section):

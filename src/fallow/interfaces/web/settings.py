@@ -53,16 +53,18 @@ class Settings:
 
     @property
     def open_to_read(self) -> bool:
-        """Return whether everybody who can reach the page may read it."""
-        return self.address.is_loopback
+        """Return whether everybody who can reach the page may read it: nobody on another machine can.
+
+        Who names hosts has a proxy before it, which answers other machines.
+        """
+        return self.address.is_loopback and not self.hosts
 
 
 def checked(settings: Settings) -> Settings:
     """Return the settings; raise WrongUsage if other machines could reach a page without a token."""
-    if not settings.address.is_loopback and not settings.has_token:
-        raise WrongUsage(
-            f"{settings.address} can be reached from other machines, and there is no token; set token_file in [page]"
-        )
+    if not settings.open_to_read and not settings.has_token:
+        what = f"{settings.address} can" if not settings.address.is_loopback else f"{settings.hosts[0]} may"
+        raise WrongUsage(f"{what} be reached from other machines, and there is no token; set token_file in [page]")
     return settings
 
 
