@@ -13,6 +13,7 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as openmetrics
 from prometheus_client.parser import text_string_to_metric_families
 
+from fallow.core.activity import Activity
 from fallow.core.board import Board
 from fallow.core.gpu import Holder
 from fallow.core.money import Prices
@@ -167,6 +168,17 @@ def test_what_is_not_known_is_not_told(families: dict[str, Metric]) -> None:
     for name in ("power_watts", "temperature_celsius", "utilization_ratio", "memory_used_bytes", "holders"):
         assert value(families, f"fallow_gpu_{name}", gpu="5") == [], "a lost card has no reading, not a zero"
     assert value(families, "fallow_gpu_activity", gpu="5", activity="unknown") == [1.0]
+
+
+@pytest.mark.parametrize("activity", [Activity.IDLE, Activity.UNKNOWN])
+def test_who_holds_a_gpu_for_an_unknown_time_has_not_held_it_for_no_time(activity: Activity) -> None:
+    made = varied(time.time())
+    for_s = None if activity is Activity.IDLE else 310.0
+    gpu = replace(made.status.gpus[1], activity=activity, for_s=for_s)
+    board = replace(made, status=replace(made.status, gpus=(gpu,)))
+    text = Metrics(lambda: board, lambda: 0).exposed("")[0].decode()
+    assert "\nfallow_holder_memory_bytes{" in text
+    assert "\nfallow_holder_idle_seconds{" not in text
 
 
 def test_reasons_with_numbers_are_one_series(families: dict[str, Metric]) -> None:

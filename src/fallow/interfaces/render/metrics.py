@@ -171,14 +171,14 @@ def _by_holder(
     """Yield what is held by these names, of some of them only: users choose them."""
     memory: dict[tuple[str, ...], float] = {}
     load: dict[tuple[str, ...], float] = {}
-    idle: dict[tuple[str, ...], float] = {}
+    idle: dict[tuple[str, ...], float | None] = {}
     for gpu in board.status.gpus:
         for holder in () if isinstance(gpu.holders, Unknown) else gpu.holders:
             named = names(holder)
             key = (*_names(gpu), *(named or ()))
             if named is None:
                 continue
-            idle[key] = (gpu.for_s or 0.0) if gpu.activity is Activity.IDLE else 0.0
+            idle[key] = {Activity.IDLE: gpu.for_s, Activity.UNKNOWN: None}.get(gpu.activity, 0.0)
             for sums, read in ((memory, holder.memory_bytes), (load, holder.utilization)):
                 if not isinstance(read, Unknown):
                     sums[key] = sums.get(key, 0.0) + read
@@ -187,7 +187,8 @@ def _by_holder(
     told = _each_in_turn(idle)
     yield gauge(of_memory, "Memory of the GPU that they hold.", _only(memory, told), labels)
     yield gauge(of_load, "Share of the time in which something of theirs ran.", _only(load, told), labels)
-    yield gauge(of_idleness, "For how long they hold an idle GPU.", _only(idle, told), labels)
+    known = {key: for_s for key, for_s in idle.items() if for_s is not None}
+    yield gauge(of_idleness, "For how long they hold an idle GPU.", _only(known, told), labels)
 
 
 def _each_in_turn(keys: Iterable[tuple[str, ...]]) -> frozenset[tuple[str, ...]]:
