@@ -58,6 +58,7 @@ def lines_of(page: pathlib.Path) -> list[str]:
 def run_all(page: pathlib.Path, folder: pathlib.Path, more: str = "") -> "subprocess.CompletedProcess[str]":
     """Run the lines of a page, each of which must succeed, and then more."""
     environ = {name: text for name, text in os.environ.items() if not name.startswith("FALLOW")}
+    environ |= {"FALLOW_CLAIM_DIR": "/run/lock/fallow", "FALLOW_SOCKET": "/run/fallow/fallow.sock"}
     environ |= {"FALLOW_SIMULATE": "8xH100", "REPOSITORY": str(REPOSITORY), "PATH": f"{BIN}:{os.environ['PATH']}"}
     script = "\n".join([_SCRIPT, *lines_of(page), more])
     return subprocess.run(

@@ -23,6 +23,12 @@ pytestmark = pytest.mark.more
 GUIDE = (REPOSITORY / "docs/guides/container.md").read_text()
 COMPOSE = REPOSITORY / "packaging/container/compose.yaml"
 GPUS = "3xL40S"
+SIMULATED = {
+    "FALLOW_SIMULATE": GPUS,
+    "FALLOW_CLAIM_DIR": "/run/lock/fallow",
+    "FALLOW_SOCKET": "/run/fallow/fallow.sock",
+}
+"""Simulated GPUs in the places of real ones, which the guide shares with the machine."""
 NEIGHBOUR = 54329
 OWN_PIDS = os.readlink("/proc/self/ns/pid") != "pid:[4026531836]"
 
@@ -72,9 +78,8 @@ def test_a_node_in_a_container_or_by_compose_has_its_page_shares_folders_and_end
             ours.chmod(0o1777 if target == "/run/lock" else 0o755)
             words[words.index(shared)] = f"{ours}:{target}"
     ulimits = [word for word in podman.limits if word not in ("--network", "host")]
-    container = podman(
-        *("run", "-d", *ulimits, *words, "-e", f"FALLOW_SIMULATE={GPUS}", IMAGE, "up", "--listen", "127.0.0.1:0")
-    )
+    simulated = [word for name, value in SIMULATED.items() for word in ("-e", f"{name}={value}")]
+    container = podman("run", "-d", *ulimits, *words, *simulated, IMAGE, "up", "--listen", "127.0.0.1:0")
 
     # The page answers on the loopback of the machine, and a fallow outside asks the daemon by its socket.
     said = until(lambda: re.search(r"the page is at (http://127\.0\.0\.1:\d+/)", podman.logs(container)), pause_s=0.5)
@@ -124,7 +129,7 @@ def test_a_node_in_a_container_or_by_compose_has_its_page_shares_folders_and_end
 def compose_starts_and_ends_it(podman: Podman, folder: pathlib.Path, volumes: list[str]) -> None:
     """Give the guide's lines for compose, on simulated GPUs and with folders of the test."""
     up, down = re.findall(r"^podman-compose (-f .*)$", GUIDE, re.MULTILINE)
-    changed = {"command": ["up", "--listen", "127.0.0.1:0"], "environment": {"FALLOW_SIMULATE": GPUS}}
+    changed = {"command": ["up", "--listen", "127.0.0.1:0"], "environment": SIMULATED}
     ours = folder / "ours.yaml"
     ours.write_text(
         f"services: {{fallow: {{{json.dumps(changed)[1:-1]}, "
