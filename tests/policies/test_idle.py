@@ -83,14 +83,18 @@ def test_a_job_that_others_may_have_hidden_is_not_warned_before_that_is_believed
     assert state.ladder.next_action(state.patient(rules))[0] == "kill"
 
 
-def test_a_job_that_was_warned_is_not_asked_before_what_came_since_is_believed() -> None:
+def test_a_warning_is_taken_back_when_others_come_who_may_have_hidden_the_job() -> None:
+    """People read "stopped in 5s", were told nothing more, and were stopped 25 s later."""
     rules = IdleRules(timeout_s=10.0, warmup_s=0.0)
+    beside = replace(IDLE, believed_after_s=30.0)
     state, events = State(at_s=0.0), []
     for tick in range(1, 40):
-        decision = step(state, float(tick), IDLE if tick < 8 else replace(IDLE, believed_after_s=30.0), rules)
+        decision = step(state, float(tick), IDLE if tick < 8 else beside, rules)
         state = decision.state
-        events += [(tick, type(action)) for action in decision.actions]
-    assert events == [(5, Warn), (30, Ask)]
+        events += [(tick, action) for action in decision.actions]
+    assert [(tick, type(action)) for tick, action in events] == [(5, Warn), (8, CancelWarning), (15, Warn), (30, Ask)]
+    assert events[1][1].reason == Reason("longer_idle", for_s=30.0, readings=beside.reason)
+    assert events[2][1].ask_in_s == 15.0
 
 
 @pytest.mark.parametrize(

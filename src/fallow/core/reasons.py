@@ -79,6 +79,7 @@ SENTENCES: Mapping[str, str] = {
     "asked_for_more": "it holds {gpus} GPUs and has used {used} at once at most in {for_s}",
     # Why a job is warned, asked, killed or left alone.
     "idle": "idle for {for_s}: {readings}",
+    "longer_idle": "it may be idle for {for_s} now: {readings}",
     "idle_and_wanted": "{readings}, and {waits}",
     "awaited": "{user} waits for GPU {gpu} with {program} (pid {pid})",
     "nobody_waits": "nobody waits for its GPUs",

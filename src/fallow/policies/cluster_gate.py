@@ -176,8 +176,6 @@ def _climbed(
             passed_s = 0.0
     # A rule that only reports has nothing to warn of: it reports when the time is full.
     rules = rule.idle if rule.acts else replace(rule.idle, warn_before_s=0.0)
-    if ladder.rung is Rung.WARNED and ladder.ask_at_s < rules.timeout_s and held_back is None:
-        held_back = Reason("may_be_idle", for_s=rules.timeout_s)  # said after it was warned
     after, actions = climb(ladder, passed_s, sign, found, rules, alone, held_back)
     if not rule.acts and any(isinstance(action, Ask) for action in actions):
         return replace(ladder, fault_s=after.fault_s), ()

@@ -8,6 +8,7 @@ fault.
     WARNED   idle for timeout_s                                       -> ASKED   Ask
     WARNED   busy                                                     -> CALM    CancelWarning
     WARNED   when is "wanted", and nobody waits for its GPUs          -> CALM    CancelWarning
+    WARNED   its timeout has become longer than the warning said      -> CALM    CancelWarning
     WARNED   a protection applies                                     -> CALM    CancelWarning
     ASKED    a protection applies                                     -> CALM    CancelWarning
     ASKED    grace_s were witnessed                                   -> KILLED  Kill

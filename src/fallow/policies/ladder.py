@@ -4,12 +4,16 @@
     WARNED  it was witnessed for timeout_s, least_notice_s of it warned      -> ASKED   Ask
     WARNED  the fault is over                                                -> CALM    CancelWarning
     WARNED  it is held back                                                  -> CALM    CancelWarning
+    WARNED  its timeout has become longer than the warning said              -> CALM    CancelWarning
     WARNED  a protection applies                                             -> CALM    CancelWarning
     ASKED   a protection applies                                             -> CALM    CancelWarning
     ASKED   grace_s were witnessed                                           -> KILLED  Kill
 
 A fault that is over starts again from zero. A tick with an unknown reading counts zero and changes nothing. After a
 job was asked, only time and protections count: what it does on the GPU then may be saving its work.
+
+A warning is kept or taken back: nobody is warned of one time and asked at a later one. A timeout that becomes longer
+takes the warning back, the fault goes on counting, and a new warning comes in its time.
 
 While a job is held back, its fault goes on counting and no warning begins. If it is not known whether it is held
 back, no warning begins either, and one that was given is neither cancelled nor comes any closer to its end.
@@ -104,7 +108,7 @@ class Ladder:
             case Rung.CALM:
                 return "warn", max(0.0, rules.warn_after_s - self.fault_s)
             case Rung.WARNED:
-                return "ask", max(0.0, max(self.ask_at_s, rules.timeout_s) - self.fault_s)
+                return "ask", max(0.0, self.ask_at_s - self.fault_s)
             case Rung.ASKED:
                 return "kill", max(0.0, rules.grace_s - self.asked_s)
             case Rung.KILLED:
@@ -142,6 +146,8 @@ def climb(
     if sign is Sign.FINE and ladder.rung is not Rung.ASKED:
         return _down(ladder, Reason("works", readings=found))
     fault_s = ladder.fault_s + (passed_s if sign is Sign.FAULT else 0.0)
+    if ladder.rung is Rung.WARNED and ladder.ask_at_s < rules.timeout_s:
+        held_back = Reason("longer_idle", for_s=rules.timeout_s, readings=found)
     if ladder.rung is Rung.WARNED and isinstance(held_back, Reason):
         return Ladder(fault_s=fault_s), (CancelWarning(held_back),)
     if passed_s == 0:
@@ -162,8 +168,7 @@ def _up(ladder: Ladder, found: Reason, rules: LadderRules) -> Climbed:
         ask_at_s = max(rules.timeout_s, ladder.fault_s + rules.least_notice_s)
         return replace(ladder, rung=Rung.WARNED, ask_at_s=ask_at_s), (Warn(lasted, ask_at_s - ladder.fault_s),)
     # The warning comes at least a tick before the signal, or nobody could react to it.
-    # Its timeout may have become longer since.
-    if ladder.rung is Rung.WARNED and ladder.fault_s >= max(ladder.ask_at_s, rules.timeout_s):
+    if ladder.rung is Rung.WARNED and ladder.fault_s >= ladder.ask_at_s:
         return replace(ladder, rung=Rung.ASKED), (Ask(lasted, rules.signal, rules.grace_s),)
     return ladder, ()
 
