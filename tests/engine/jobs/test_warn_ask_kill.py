@@ -100,18 +100,23 @@ class Scheduler:
         return None if job is not None else "the scheduler has ended it"
 
 
+def idle_rules(*rules: Mapping[str, object]) -> list[Idle]:
+    return [Idle.model_validate(rule) for rule in rules]
+
+
 class Cluster:
     """The enforcer of the idle rules, on the scheduler's jobs, in driven time."""
 
-    def __init__(self, folder: pathlib.Path, scheduler: Scheduler, *, dry_run: bool = False) -> None:
+    def __init__(
+        self, folder: pathlib.Path, scheduler: Scheduler, *rules: Mapping[str, object], dry_run: bool = False
+    ) -> None:
         self.clock = DrivenClock()
         self.world = World(Fallow(folder).environ, clock=self.clock)
         self.journal = Journal(str(folder / "journal"), self.clock.wall_s, lambda _: None)
         self.said: list[str] = []
         run = Run(self.world, self.journal, Report(self.said.append), dry_run)
         actions = (lambda job: DryRunJobActions(scheduler(job))) if dry_run else scheduler
-        rules = [Idle.model_validate(RULE)]
-        self.enforcer = RuleEnforcer(run, scheduler, actions, rules, Protect(), 1.0)
+        self.enforcer = RuleEnforcer(run, scheduler, actions, idle_rules(*rules or [RULE]), Protect(), 1.0)
 
     def idle(self, ticks: int, host: str = HOST, load: float = 0.0) -> None:
         for _ in range(ticks):
@@ -235,6 +240,18 @@ def test_one_that_does_not_end_is_killed_after_the_grace_and_its_survivors_are_n
     cluster.idle(60)
     assert scheduler.done == ["warn in 10", "ask TERM", "kill: still_there", "name survivors"]
     assert cluster.said[-1].endswith("could not be ended: job 99 completes for ever")
+
+
+def test_nobody_is_told_that_a_job_goes_on_once_another_rule_has_asked_it_to_end(
+    tmp_path: pathlib.Path, clusters: list[Cluster]
+) -> None:
+    scheduler = Scheduler(deaf=True)
+    cluster = Cluster(tmp_path, scheduler, RULE, {**RULE, "name": "second", "idle_for": "25s", "warn_before": "15s"})
+    clusters.append(cluster)
+    cluster.idle(60)
+    done = ["warn in 10", "warn in 15", "ask TERM", "kill: still_there", "name survivors"]
+    assert scheduler.done == done
+    assert not [line for line in cluster.said if "goes on" in line]
 
 
 def test_readings_of_another_host_say_nothing_about_the_job(tmp_path: pathlib.Path, clusters: list[Cluster]) -> None:

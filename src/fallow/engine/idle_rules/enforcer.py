@@ -146,10 +146,11 @@ class RuleEnforcer:
         why_not = why_not_covered(rule, job, uuids, self._labels)
         if why_not:
             self._not_judged.append((rule.name, job, why_not))
-        if why_not is None and not self._is_asked(job.key):
+        is_asked = self._is_asked(job.key)
+        if why_not is None and not is_asked:
             return state or self._states.setdefault((rule.name, job.key), self._begun(job_rule, job))
         if state is not None:
-            if state.warned:
+            if state.warned and not is_asked:
                 self._driver.cancel_warning(state, "not_covered")
             del self._states[rule.name, job.key]
         return None
