@@ -48,10 +48,12 @@ class Scheduler:
         self._deaf = deaf
         self._forbidden = forbidden
         self.described = 0
+        self.idle_for_s: float | None = None
 
     def jobs(self, snapshot: Snapshot, _: Mapping[str, Reservations] = NOTHING_READ) -> Sequence[Job]:
         gpu = GpuKey(HOST, str(held(0).uuid))
-        job = Job("job 99", "ada", {Process(PID, 1): "train.py"}, (gpu,), frozenset({PID}))
+        members = {Process(PID, 1): "train.py"}
+        job = Job("job 99", "ada", members, (gpu,), frozenset({PID}), idle_for_s=self.idle_for_s)
         return [job] if self.running else []
 
     def __call__(self, _: Job) -> JobActions:
@@ -252,6 +254,37 @@ def test_nobody_is_told_that_a_job_goes_on_once_another_rule_has_asked_it_to_end
     done = ["warn in 10", "warn in 15", "ask TERM", "kill: still_there", "name survivors"]
     assert scheduler.done == done
     assert not [line for line in cluster.said if "goes on" in line]
+
+
+def test_a_longer_time_that_the_people_of_a_job_want_takes_the_warning_back_and_the_idle_time_goes_on(
+    tmp_path: pathlib.Path, clusters: list[Cluster]
+) -> None:
+    scheduler = Scheduler()
+    cluster = Cluster(tmp_path, scheduler)
+    clusters.append(cluster)
+    cluster.idle(15)
+    scheduler.idle_for_s = 60.0
+    cluster.idle(1)
+    assert scheduler.done == ["warn in 10", "cancel: longer_idle"]
+    cluster.idle(46)
+    assert scheduler.done == ["warn in 10", "cancel: longer_idle", "warn in 10", "ask TERM"]
+
+
+def test_an_owner_that_is_silent_for_one_answer_changes_neither_the_warning_nor_the_time(
+    tmp_path: pathlib.Path, clusters: list[Cluster]
+) -> None:
+    scheduler = Scheduler()
+    cluster = Cluster(tmp_path, scheduler)
+    clusters.append(cluster)
+    scheduler.idle_for_s = 60.0
+    for answered in (30, 23):
+        cluster.idle(answered)
+        scheduler.idle_for_s = None
+        cluster.idle(1)
+        scheduler.idle_for_s = 60.0
+    assert scheduler.done == ["warn in 10"]
+    cluster.idle(6)
+    assert scheduler.done == ["warn in 10", "ask TERM"]
 
 
 def test_readings_of_another_host_say_nothing_about_the_job(tmp_path: pathlib.Path, clusters: list[Cluster]) -> None:

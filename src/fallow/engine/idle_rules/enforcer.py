@@ -140,9 +140,6 @@ class RuleEnforcer:
         state = self._states.get((rule.name, job.key))
         if state is not None and (state.asked is not None or state.parking is not None):
             return state
-        if state is not None and state.job.idle_for_s != job.idle_for_s:
-            state = None  # the engine has said by now what the label of its container wants
-            self._states.pop((rule.name, job.key))
         why_not = why_not_covered(rule, job, uuids, self._labels)
         if why_not:
             self._not_judged.append((rule.name, job, why_not))
@@ -156,9 +153,7 @@ class RuleEnforcer:
         return None
 
     def _begun(self, job_rule: JobRule, job: Job) -> JobState:
-        """Return the state of a job that was not judged before, as its owner wants it."""
-        if job_rule.idle is not None:
-            job_rule = replace(job_rule, idle=job_rule.idle.allowing(job.idle_for_s))
+        """Return the state of a job that was not judged before."""
         if self._returned.has_returned(job):
             job_rule = replace(job_rule, acts=False)
         return JobState(job_rule, job, waits=self._line.waits_for)

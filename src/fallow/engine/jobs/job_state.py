@@ -103,8 +103,7 @@ class JobState:
         self.survivors_due_s: float | None = None
         self.paused: Reason | None = None
         """The condition that could not be told at the last tick, for which the job is not counted as idle."""
-        # A rule that only reports has nothing to warn of: it reports when the time is full.
-        self._idle_rules = rule.idle if rule.idle is None or rule.acts else replace(rule.idle, warn_before_s=0.0)
+        self._idle_for_s = job.idle_for_s
         self._seen = frozenset(job.members)
         self._idle = idle.State(at_s=began_s)
         self._stuck = stuck.State(at_s=began_s)
@@ -125,8 +124,9 @@ class JobState:
     def counting(self) -> list[Counting]:
         """Return how far each policy has come, and what it does when, if nothing changes."""
         found: list[Counting] = []
-        if self._idle_rules is not None:
-            rules = self._idle.patient(self._idle_rules)
+        idle_rules = self._idle_rules
+        if idle_rules is not None:
+            rules = self._idle.patient(idle_rules)
             warmup_s = max(0.0, rules.warmup_s - self._idle.warmed_s)
             action, in_s = self._idle.ladder.next_action(rules)
             if not self.rule.acts:
@@ -166,6 +166,14 @@ class JobState:
         )
 
     @property
+    def _idle_rules(self) -> IdleRules | None:
+        rules = self.rule.idle
+        if rules is None:
+            return None
+        # A rule that only reports has nothing to warn of: it reports when the time is full.
+        return (rules if self.rule.acts else replace(rules, warn_before_s=0.0)).allowing(self._idle_for_s)
+
+    @property
     def warned(self) -> bool:
         """Return whether its people were warned, and it was not asked yet."""
         return self.rule.acts and Rung.WARNED in self._rungs
@@ -193,8 +201,12 @@ class JobState:
             self.left_alone, self.protection = with_its_end(protection, wall_s, labels), protection.id
 
     def follow(self, job: Job) -> bool:
-        """Take the job as it is now; True if a process has joined it, so that it starts from the beginning."""
+        """Take the job as it is now; True if a process has joined it, so that it starts from the beginning.
+
+        An owner that does not answer takes nothing back of what the people of the job said.
+        """
         self.job = job
+        self._idle_for_s = self._idle_for_s if job.idle_for_s is None else job.idle_for_s
         if self.asked is not None or self.parking is not None or self._seen.issuperset(job.members):
             return False
         self._seen = frozenset(job.members)
@@ -257,12 +269,13 @@ class JobState:
             self._stuck = replace(self._stuck, at_s=at_s)
 
     def _propose_idle(self, snapshot: Snapshot, alone: Reason | None) -> PolicyStep | None:
-        if self._idle_rules is None:
+        rules = self._idle_rules
+        if rules is None:
             return None
         finding = self.finding(snapshot)
-        waits = self._waits(self.job) if self._idle_rules.when is idle.When.WANTED else None
-        self._held_back = idle.held_back_by(self._idle_rules, waits)
-        decision = idle.step(self._idle, snapshot.at_s, finding, self._idle_rules, alone, waits)
+        waits = self._waits(self.job) if rules.when is idle.When.WANTED else None
+        self._held_back = idle.held_back_by(rules, waits)
+        decision = idle.step(self._idle, snapshot.at_s, finding, rules, alone, waits)
         if not self.rule.acts and any(isinstance(action, Ask) for action in decision.actions):
             return PolicyStep(Policy.IDLE, replace(self._idle, at_s=snapshot.at_s))
         # Evidence is rendered only when it is written down, not at every tick.
