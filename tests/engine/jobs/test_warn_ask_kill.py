@@ -21,8 +21,11 @@ from fallow.engine.history.journal import Journal
 from fallow.engine.history.run import Report, Run
 from fallow.engine.idle_rules.enforcer import RuleEnforcer
 from fallow.engine.jobs.before_ask import BeforeAsk, Step
-from fallow.engine.jobs.ports import DryRunJobActions, JobActions
+from fallow.engine.jobs.job_state import JobRule, JobState
+from fallow.engine.jobs.ports import DryRunJobActions, JobActions, ParkResult
+from fallow.engine.jobs.warn_ask_kill import WarnAskKill
 from fallow.engine.machine.world import World
+from fallow.policies.idle import IdleRules
 from fallow.readers.proc import Proc
 from tests.conftest import Fallow
 from tests.core.gpus import GIB, held
@@ -316,6 +319,64 @@ def test_what_is_forbidden_is_kept_once_with_its_kind(tmp_path: pathlib.Path, cl
     cluster.idle(100)
     assert scheduler.done == []
     assert [(event.kind, event.reason) for event in cluster.journal.last(None)] == [("refusal", "needs_root")]
+
+
+class Parked:
+    """Parks a job as soon as it is asked to, or cannot."""
+
+    def __init__(self, result: ParkResult) -> None:
+        self._result: ParkResult | None = result
+        self.begun = 0
+        self.is_busy = False
+
+    def why_not(self, job: Job, processes: Sequence[AffectedProcess]) -> str | None:
+        return None
+
+    def begin(self, job: Job, processes: Sequence[AffectedProcess]) -> None:
+        self.begun += 1
+        self.is_busy = True
+
+    def is_under_way(self, job: Job) -> bool:
+        return self.is_busy
+
+    def result(self, job: Job) -> ParkResult | None:
+        result, self._result = self._result, None
+        return result
+
+
+@pytest.mark.parametrize("parked", [True, False])
+def test_a_process_that_joins_the_job_while_it_is_parked_is_judged_from_the_beginning(
+    parked: bool, tmp_path: pathlib.Path
+) -> None:
+    """It was neither parked nor stopped as long as it idled, or was stopped without a warning."""
+    scheduler, clock = Scheduler(deaf=True), DrivenClock()
+    world = World(Fallow(tmp_path).environ, clock=clock)
+    run = Run(world, Journal(str(tmp_path / "journal"), clock.wall_s, lambda _: None), Report(lambda _: None), False)
+    parker = Parked(ParkResult(parked, "as drawn"))
+    driver = WarnAskKill(run, lambda _: scheduler, parker=parker)
+    (job,) = scheduler.jobs(Snapshot(HOST, simulated=True, at_s=0.0, wall_s=0.0, gpus=()))
+    rule = JobRule(IdleRules(20.0, grace_s=5.0, warn_before_s=10.0, warmup_s=0.0), name="parks", parks=True)
+    state = JobState(rule, job, clock.monotonic_s())
+
+    def idle(ticks: int) -> None:
+        for _ in range(ticks):
+            clock.sleep(1.0)
+            at_s, wall_s = clock.monotonic_s(), clock.wall_s()
+            state.follow(job)
+            driver.look(state, Snapshot(HOST, simulated=True, at_s=at_s, wall_s=wall_s, gpus=(card(0.0),)), ())
+
+    idle(20)
+    assert parker.begun == 1
+    job = replace(job, members={**job.members, Process(PID + 1, 2): "train.py"})
+    idle(3)
+    parker.is_busy = False
+    idle(11)
+    assert scheduler.done == ["warn in 10"]
+    idle(10)
+    assert scheduler.done == ["warn in 10", "warn in 10"]
+    idle(3)
+    assert parker.begun == 2
+    world.close()
 
 
 def test_a_dry_run_reaches_nothing(tmp_path: pathlib.Path, clusters: list[Cluster]) -> None:

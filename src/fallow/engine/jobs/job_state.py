@@ -179,6 +179,11 @@ class JobState:
         return self.rule.acts and Rung.WARNED in self._rungs
 
     @property
+    def was_joined(self) -> bool:
+        """Return whether it has a process that was not there when it began to be judged."""
+        return not self._seen.issuperset(self.job.members)
+
+    @property
     def killed(self) -> bool:
         """Return whether nothing more follows."""
         return Rung.KILLED in self._rungs
@@ -207,7 +212,7 @@ class JobState:
         """
         self.job = job
         self._idle_for_s = self._idle_for_s if job.idle_for_s is None else job.idle_for_s
-        if self.asked is not None or self.parking is not None or self._seen.issuperset(job.members):
+        if self.asked is not None or self.parking is not None or not self.was_joined:
             return False
         self._seen = frozenset(job.members)
         self.begin_again()

@@ -106,7 +106,8 @@ class WarnAskKill:
         alone: Reason | None,
     ) -> bool:
         """Return whether the job is on its way off its GPUs. One that could not be parked is asked to end, if the
-        rule says so, nothing protects it by now, and it is still known to be idle; else it starts from the beginning.
+        rule says so, nothing protects it by now, and it is still known to be idle; else it starts from the beginning,
+        as it does if a process has joined it meanwhile, which nobody was warned of.
         """
         ask = state.parking
         if ask is None or self._parker is None or self._parker.is_under_way(state.job):
@@ -118,6 +119,7 @@ class WarnAskKill:
             state.parking_failed = True
         if (
             not is_idle
+            or state.was_joined
             or (result is not None and result.in_doubt)
             or (state.parking_failed and (alone is not None or not ask.stops))
         ):
