@@ -185,6 +185,62 @@ def test_a_reload_ends_only_what_has_changed(world: World, up: Callable[..., Res
     assert daemon.said("low: GPU 1: giving it back: the config has changed")
 
 
+STOPS = """
+[machine]
+every = "1s"
+
+[terminals]
+users = "ignore"
+
+[[idle]]
+name = "forgotten"
+act = true
+idle_for = "20s"
+warn_before = "10s"
+warmup = "0s"
+"""
+
+
+@pytest.fixture
+def warned(world: World, up: Callable[..., Resident], config: pathlib.Path) -> Iterator[tuple[Resident, int]]:
+    """A daemon that has warned the people of an idle job, and the job."""
+    config.write_text(STOPS)
+    with subprocess.Popen(["sleep", "1000"], start_new_session=True) as job:
+        world[0].compute, world[0].memory_used = [Process(job.pid, GIB)], GIB
+        daemon = up()
+        daemon.until(lambda _: daemon.said(f"job {job.pid} (sleep) will be stopped in 10s"))
+        yield daemon, job.pid
+        job.kill()
+
+
+def test_a_reload_forgets_no_warning_and_the_job_is_stopped_when_it_said(
+    warned: tuple[Resident, int], config: pathlib.Path
+) -> None:
+    daemon, pid = warned
+    config.write_text(f"{STOPS}[protect]\ncommands = ['something']\n[notices]\nurls = ['json://127.0.0.1:1']\n")
+    assert daemon("reload") is True
+    daemon("tick", ticks=9)
+    assert not daemon.said("stopping")
+    daemon("tick", ticks=2)
+    assert daemon.said(f"job {pid} (sleep): idle for 20s")
+    assert not daemon.said("goes on")
+
+
+def test_a_warning_is_taken_back_when_its_rule_leaves_the_config(
+    warned: tuple[Resident, int], config: pathlib.Path
+) -> None:
+    daemon, pid = warned
+    config.write_text("[machine]\nevery = '1s'\n")
+    assert daemon("reload") is True
+    assert daemon.said(f"job {pid} (sleep) goes on: the config has changed")
+
+
+def test_a_warning_is_taken_back_when_the_daemon_ends(warned: tuple[Resident, int]) -> None:
+    daemon, pid = warned
+    daemon("end")
+    assert daemon.said(f"job {pid} (sleep) goes on: fallow is ended")
+
+
 @pytest.mark.parametrize(
     ("text", "says"),
     [

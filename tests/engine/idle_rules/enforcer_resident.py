@@ -21,10 +21,11 @@ from fallow.engine.config.rules import Idle, Protect
 from fallow.engine.history.counters import Tally
 from fallow.engine.history.journal import Journal
 from fallow.engine.history.run import Report, Run
-from fallow.engine.idle_rules.enforcer import enforcer_for_processes
+from fallow.engine.idle_rules.enforcer import ProcessRules
 from fallow.engine.machine.clock import SystemClock
 from fallow.engine.machine.world import World
 from fallow.engine.owners.known import KnownOwners
+from fallow.engine.park.parking import Parking
 from fallow.readers.proc import Proc
 from fallow.readers.terminals import Terminals
 from tests.engine.driven import DrivenClock, DrivenReader
@@ -104,17 +105,18 @@ class House:
         self.noted = Noted()
         self.tally = Tally()
         self.journal = Journal(self.world.state_folder, self.clock.wall_s, self.told.append)
-        protected = Protect.model_validate(protect or {})
         report = Report(self.told.append, self.tally, self.noted.note)
         owners = KnownOwners(self.world, self.told.append)
-        self.patrol = enforcer_for_processes(
-            Run(self.world, self.journal, report, dry_run),
-            [Idle.model_validate(rule) for rule in rules],
-            protected,
-            every_s,
+        run = Run(self.world, self.journal, report, dry_run)
+        self.patrol = ProcessRules(
+            run,
             owners,
             JobConditions(self.world, owners, self.told.append),
+            Parking(run, owners),
             Terminals(self.clock, utmp, "/nowhere", self.world.environ.get("FALLOW_TERMINALS", "/dev")),
+        )
+        self.patrol.change(
+            [Idle.model_validate(rule) for rule in rules], Protect.model_validate(protect or {}), every_s
         )
 
     def adopt(self) -> None:

@@ -52,10 +52,11 @@ class Scheduler:
         self._forbidden = forbidden
         self.described = 0
         self.idle_for_s: float | None = None
+        self.command = "train.py"
 
     def jobs(self, snapshot: Snapshot, _: Mapping[str, Reservations] = NOTHING_READ) -> Sequence[Job]:
         gpu = GpuKey(HOST, str(held(0).uuid))
-        members = {Process(PID, 1): "train.py"}
+        members = {Process(PID, 1): self.command}
         job = Job("job 99", "ada", members, (gpu,), frozenset({PID}), idle_for_s=self.idle_for_s)
         return [job] if self.running else []
 
@@ -121,7 +122,8 @@ class Cluster:
         self.said: list[str] = []
         run = Run(self.world, self.journal, Report(self.said.append), dry_run)
         actions = (lambda job: DryRunJobActions(scheduler(job))) if dry_run else scheduler
-        self.enforcer = RuleEnforcer(run, scheduler, actions, idle_rules(*rules or [RULE]), Protect(), 1.0)
+        self.enforcer = RuleEnforcer(run, scheduler, actions)
+        self.enforcer.change(idle_rules(*rules or [RULE]), Protect(), 1.0)
 
     def idle(self, ticks: int, host: str = HOST, load: float = 0.0) -> None:
         for _ in range(ticks):
@@ -288,6 +290,96 @@ def test_an_owner_that_is_silent_for_one_answer_changes_neither_the_warning_nor_
     assert scheduler.done == ["warn in 10"]
     cluster.idle(6)
     assert scheduler.done == ["warn in 10", "ask TERM"]
+
+
+OTHER = {**RULE, "name": "another"}
+
+
+@pytest.mark.parametrize("every_s", [1.0, 2.0])
+def test_a_reload_forgets_neither_the_time_nor_the_warning_nor_who_was_asked(
+    every_s: float, tmp_path: pathlib.Path, clusters: list[Cluster]
+) -> None:
+    scheduler = Scheduler(deaf=True)
+    cluster = Cluster(tmp_path, scheduler)
+    clusters.append(cluster)
+    for ticks, done in ((9, []), (4, ["warn in 10"]), (8, ["warn in 10", "ask TERM"])):
+        cluster.idle(ticks)
+        cluster.enforcer.change(idle_rules(RULE, OTHER), Protect(users=("bob",)), every_s)
+        assert scheduler.done == done
+        cluster.enforcer.change(idle_rules(RULE), Protect(), every_s)
+    cluster.idle(8)
+    assert scheduler.done == ["warn in 10", "ask TERM", "kill: still_there"]
+
+
+def test_a_job_that_was_asked_is_killed_after_the_grace_also_if_its_rule_has_changed_since(
+    tmp_path: pathlib.Path, clusters: list[Cluster]
+) -> None:
+    scheduler = Scheduler(deaf=True)
+    cluster = Cluster(tmp_path, scheduler)
+    clusters.append(cluster)
+    cluster.idle(21)
+    cluster.enforcer.change(idle_rules({**RULE, "idle_for": "30s"}), Protect(), 1.0)
+    cluster.idle(7)
+    assert scheduler.done == ["warn in 10", "ask TERM", "kill: still_there"]
+
+
+@pytest.mark.parametrize(
+    "rules",
+    [
+        (),
+        ({**RULE, "name": "another"},),
+        ({**RULE, "act": False},),
+        ({**RULE, "idle_for": "1h"},),
+        ({**RULE, "stuck_for": "20s", "idle_for": None},),
+    ],
+)
+@pytest.mark.parametrize("ticks", [13, 21])
+def test_a_warning_of_a_rule_that_is_gone_or_another_one_is_taken_back(
+    ticks: int, rules: Sequence[Mapping[str, object]], tmp_path: pathlib.Path, clusters: list[Cluster]
+) -> None:
+    scheduler = Scheduler(deaf=True)
+    cluster = Cluster(tmp_path, scheduler)
+    clusters.append(cluster)
+    cluster.idle(ticks)
+    done = list(scheduler.done)
+    cluster.enforcer.change(idle_rules(*rules), Protect(), 1.0)
+    cluster.idle(7)
+    if ticks == 21 and rules and rules[0] == {**RULE, "idle_for": "1h"}:
+        assert scheduler.done == [*done, "kill: still_there"], "a rule that changed still stops what it asked"
+    else:
+        assert scheduler.done == [*done, "cancel: config_changed"]
+
+
+@pytest.mark.parametrize(
+    ("command", "why"), [("train.py", "'nothing'"), ("other.py", "1 were ended in the last 10m, and 1 may be")]
+)
+def test_a_reload_forgets_neither_how_many_were_stopped_nor_what_came_back(
+    command: str, why: str, tmp_path: pathlib.Path, clusters: list[Cluster]
+) -> None:
+    scheduler, protect = Scheduler(), Protect(at_most=1)
+    cluster = Cluster(tmp_path, scheduler)
+    clusters.append(cluster)
+    cluster.enforcer.change(idle_rules(RULE), protect, 1.0)
+    cluster.idle(23)
+    scheduler.command, scheduler.running = command, True
+    cluster.enforcer.change(idle_rules(OTHER), protect, 1.0)
+    cluster.idle(90)
+    assert scheduler.done.count("ask TERM") == 1
+    (counting,) = cluster.enforcer.counting
+    assert why in (repr(counting.action), counting.refused)
+
+
+def test_at_the_end_of_the_daemon_warnings_are_taken_back_and_nothing_is_said_of_who_was_asked(
+    tmp_path: pathlib.Path, clusters: list[Cluster]
+) -> None:
+    for ticks, done in ((13, ["warn in 10", "cancel: fallow_ends"]), (21, ["warn in 10", "ask TERM"])):
+        (tmp_path / str(ticks)).mkdir()
+        scheduler = Scheduler(deaf=True)
+        cluster = Cluster(tmp_path / str(ticks), scheduler)
+        clusters.append(cluster)
+        cluster.idle(ticks)
+        cluster.enforcer.end()
+        assert scheduler.done == done
 
 
 def test_readings_of_another_host_say_nothing_about_the_job(tmp_path: pathlib.Path, clusters: list[Cluster]) -> None:

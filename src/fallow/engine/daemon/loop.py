@@ -35,7 +35,7 @@ from fallow.engine.history.journal import open_journal
 from fallow.engine.history.reader import HistoryReader
 from fallow.engine.history.run import Report, Run
 from fallow.engine.history.writer import HistoryWriter
-from fallow.engine.idle_rules.enforcer import RuleEnforcer, enforcer_for_processes
+from fallow.engine.idle_rules.enforcer import ProcessRules
 from fallow.engine.machine.observe import MISSED_LOOKS, Watcher
 from fallow.engine.machine.shortage import Shortage
 from fallow.engine.machine.signal_pipe import SignalPipe
@@ -101,7 +101,7 @@ class Daemon:
         self._owners = KnownOwners(world, say)
         self._conditions = JobConditions(world, self._owners, say)
         self.parking = Parking(run, self._owners)
-        self._enforcer = self._make_enforcer(self.config)
+        self._enforcer = ProcessRules(run, self._owners, self._conditions, self.parking)
         self._lost_gpus = LostGpus(run)
         self._builder = DaemonBuilder(run)
         self._uuids: frozenset[str] = frozenset()
@@ -206,6 +206,7 @@ class Daemon:
             self._fill_loop.end()
             for _, guard_loop in self._guards:
                 guard_loop.call_off("fallow up was ended")
+            self._enforcer.end()
         finally:
             for status, at_s in self._settled.rest():
                 self._record(status, at_s)
@@ -242,9 +243,9 @@ class Daemon:
             self._people.close()
             self._people = People(self._run, config.notices.people_rules)
         self._weekly_report.change(config.report.weekly, self.file)
-        rules, rules_before = ((each.idle, each.protect, each.notices, each.machine) for each in (config, before))
+        rules, rules_before = ((each.idle, each.protect, each.machine.every) for each in (config, before))
         if rules != rules_before:
-            self._enforcer = self._make_enforcer(config)
+            self._enforcer.change(*rules)
         self.cluster.change(config)
         self._slurm_fillers.change(config)
         self.fleet.change(config)
@@ -257,17 +258,6 @@ class Daemon:
     def _assign_slots(self, snapshot: Snapshot) -> None:
         self._uuids = _uuids(snapshot)
         self._fill_loop.change(self._builder.slots(self.config, snapshot.gpus, self._fill_loop.slots))
-
-    def _make_enforcer(self, config: Config) -> RuleEnforcer:
-        return enforcer_for_processes(
-            self._run,
-            config.idle,
-            config.protect,
-            config.machine.every,
-            self._owners,
-            self._conditions,
-            parking=self.parking,
-        )
 
     def _open_history(self, config: Config) -> HistoryWriter:
         return HistoryWriter(

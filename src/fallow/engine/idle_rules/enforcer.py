@@ -35,28 +35,6 @@ from fallow.readers.terminals import Terminals
 _ACTIONS_TAKE_S = 0.5
 
 
-def enforcer_for_processes(
-    run: Run,
-    rules: Sequence[Idle],
-    protect: Protect,
-    every_s: float,
-    owners: KnownOwners,
-    conditions: JobConditions,
-    terminals: Terminals | None = None,
-    parking: Parking | None = None,
-) -> "RuleEnforcer":
-    """Return the enforcer of the rules for the processes of this machine."""
-    if rules and run.world.simulated is None and run.world.proc.in_pid_namespace_of_its_own():
-        run.say("inside a container the driver's pids are not those seen here, so the idle rules do nothing")
-        rules = ()
-    finder = JobFinder(run.world, owners, protect.opt_outs)
-    actions = ActionsOnProcesses(run, finder, owners, run.world.terminals() if terminals is None else terminals)
-    parking = parking or Parking(run, owners)
-    if any(rule.act and "park" in rule.action for rule in rules):
-        parking.open()
-    return RuleEnforcer(run, finder, actions, rules, protect, every_s, conditions.begin, parking)
-
-
 class RuleEnforcer:
     """All rules, and all jobs that they judge."""
 
@@ -65,21 +43,16 @@ class RuleEnforcer:
         run: Run,
         source: JobSource,
         actions_for: ActionsFor,
-        rules: Sequence[Idle],
-        protect: Protect,
-        every_s: float,
         begin_conditions: Callable[[Sequence[str]], Sequence[JobCondition]] = lambda _: (),
         parking: Parking | None = None,
     ) -> None:
-        """`begin_conditions` makes the conditions of one job, as the rules have them."""
+        """`begin_conditions` makes the conditions of one job, as the rules have them. `change` gives it rules."""
         self._run = run
         self._source = source
         self._parking = parking
-        gap_s = every_s * MISSED_LOOKS
-        self._rules = [(rule, _job_rule(rule, gap_s, partial(begin_conditions, rule.unless))) for rule in rules]
-        groups = KnownGroups(protect.groups, run.world.clock, run.say)
-        protect_rules = replace(protect.protect_rules, groups_of=groups.of)
-        self._driver = WarnAskKill(run, actions_for, protect_rules, protect.limit, parking)
+        self._begin_conditions = begin_conditions
+        self._driver = WarnAskKill(run, actions_for, parking)
+        self._rules: list[tuple[Idle, JobRule]] = []
         self._states: dict[tuple[str, Hashable], JobState] = {}
         self._gpus: dict[str, set[str]] = {}
         self._labels: dict[str, str] = {}
@@ -87,6 +60,36 @@ class RuleEnforcer:
         self._reported: set[str] = set()
         self._returned = ReturnedJobs(run)
         self._line = Line(run.world)
+
+    def change(self, rules: Sequence[Idle], protect: Protect, every_s: float) -> None:
+        """Apply a config. A rule that has not changed keeps its jobs; the warnings of any other are taken back.
+
+        A job that was asked to end stays under a rule that has changed, if that would stop it too.
+        """
+        groups = KnownGroups(protect.groups, self._run.world.clock, self._run.say)
+        self._driver.change(replace(protect.protect_rules, groups_of=groups.of), protect.limit)
+        before, now = {rule.name: rule for rule, _ in self._rules}, {rule.name: rule for rule in rules}
+        gap_s, begin = every_s * MISSED_LOOKS, self._begin_conditions
+        self._rules = [(rule, _job_rule(rule, gap_s, partial(begin, rule.unless))) for rule in rules]
+        job_rules = {job_rule.name: job_rule for _, job_rule in self._rules}
+        for (name, key), state in list(self._states.items()):
+            rule = now.get(name)
+            is_asked = state.asked is not None or state.parking is not None
+            if rule == before[name] or (rule is not None and is_asked and _stops_too(rule, before[name])):
+                state.rule = replace(job_rules[name], acts=state.rule.acts)
+                continue
+            if state.warned or state.asked is not None:
+                self._driver.cancel_warning(state, "config_changed")
+            del self._states[name, key]
+        self._gpus = {name: uuids for name, uuids in self._gpus.items() if now.get(name) == before[name]}
+        self._reported.clear()
+
+    def end(self) -> None:
+        """Take all warnings back: nothing follows any more."""
+        for state in self._states.values():
+            if state.warned:
+                self._driver.cancel_warning(state, "fallow_ends")
+        self._states.clear()
 
     @property
     def counting(self) -> tuple[Counting, ...]:
@@ -193,6 +196,35 @@ class RuleEnforcer:
         return known
 
 
+class ProcessRules(RuleEnforcer):
+    """The rules for the processes of this machine."""
+
+    def __init__(
+        self,
+        run: Run,
+        owners: KnownOwners,
+        conditions: JobConditions,
+        parking: Parking,
+        terminals: Terminals | None = None,
+    ) -> None:
+        self._finder = JobFinder(run.world, owners)
+        terminals = run.world.terminals() if terminals is None else terminals
+        actions = ActionsOnProcesses(run, self._finder, owners, terminals)
+        super().__init__(run, self._finder, actions, conditions.begin, parking)
+
+    def change(self, rules: Sequence[Idle], protect: Protect, every_s: float) -> None:
+        """Apply a config, as far as it can be applied here."""
+        world = self._run.world
+        if rules and world.simulated is None and world.proc.in_pid_namespace_of_its_own():
+            why = "inside a container the driver's pids are not those seen here, so the idle rules do nothing"
+            self._run.say(why)
+            rules = ()
+        if self._parking is not None and any(rule.act and "park" in rule.action for rule in rules):
+            self._parking.open()
+        self._finder.opt_outs = protect.opt_outs
+        super().change(rules, protect, every_s)
+
+
 def why_not_covered(rule: Idle, job: Job, uuids: set[str], labels: Mapping[str, str]) -> str | None:
     """Return why the rule is not about this job; None if it is about all its GPUs, users and processes.
 
@@ -223,6 +255,12 @@ def _job_rule(rule: Idle, longest_gap_s: float, begin: BeginConditions) -> JobRu
         parks="park" in rule.action,
         stops="stop" in rule.action,
     )
+
+
+def _stops_too(rule: Idle, before: Idle) -> bool:
+    """Return whether a rule stops jobs for the same and in the same way as it did before it changed."""
+    ways, ways_before = ((each.action, each.idle_for is None, each.stuck_for is None) for each in (rule, before))
+    return rule.act and ways == ways_before
 
 
 def _uncounted(rule: str, job: Job, why: str) -> Counting:

@@ -80,7 +80,8 @@ class JobFinder:
         """`watched_too`: also jobs that our own or root's fallow watches, which a person may stop by hand."""
         self._world = world
         self._owners = owners
-        self._opt_outs = opt_outs
+        self.opt_outs = opt_outs
+        """What the config protects by its name."""
         self._is_ours = self._is_this_fallow if watched_too else self.is_fallows
         self._on: dict[Process, set[str]] = {}
         self._known: dict[Process, _Known] = {}
@@ -177,8 +178,8 @@ class JobFinder:
         """Return the job with what its people said about it."""
         contact = self._owners.contact(job.first, job.owner)
         facts = contact.facts if isinstance(contact, Contact) else None
-        units = (protected_unit(self._owners.traced(one), self._opt_outs) for one in job.members)
-        said = (opted_out(job.owner, facts, one.pid, self._known[one].environ, self._opt_outs) for one in job.members)
+        units = (protected_unit(self._owners.traced(one), self.opt_outs) for one in job.members)
+        said = (opted_out(job.owner, facts, one.pid, self._known[one].environ, self.opt_outs) for one in job.members)
         opt_out = next(filter(None, (*units, *said)), None)
         idle_s = idle_for_s(facts)
         if opt_out is None and idle_s is None:

@@ -49,8 +49,6 @@ class WarnAskKill:
         self,
         run: Run,
         actions_for: ActionsFor,
-        protect_rules: ProtectRules | None = None,
-        limit: RateLimit | None = None,
         parker: Parker | None = None,
     ) -> None:
         self._run = run
@@ -58,8 +56,8 @@ class WarnAskKill:
         self._clock = run.world.clock
         self._journal = run.journal
         self._actions_for = actions_for
-        self._protect_rules = protect_rules
-        self._limit = limit
+        self._protect_rules: ProtectRules | None = None
+        self._limit: RateLimit | None = None
         self._taken: list[Taken] = []
         self._parents: dict[str, str] = {}
         self._rest_power = RestPower(run.journal)
@@ -69,6 +67,10 @@ class WarnAskKill:
         """True once a tick has taken long enough: what would be done now waits for the next one."""
         self.postponed: Hashable = None
         """The key of the first job that had to wait."""
+
+    def change(self, protect_rules: ProtectRules, limit: RateLimit) -> None:
+        """Apply what the config protects, and how many jobs may be stopped; what was done before counts."""
+        self._protect_rules, self._limit = protect_rules, limit
 
     def look(self, state: JobState, snapshot: Snapshot, protections: Sequence[Protection]) -> None:
         """Judge the job by this snapshot, and act."""
