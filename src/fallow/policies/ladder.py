@@ -12,8 +12,7 @@
 A fault that is over starts again from zero. A tick with an unknown reading counts zero and changes nothing. After a
 job was asked, only time and protections count: what it does on the GPU then may be saving its work.
 
-A warning is kept or taken back: nobody is warned of one time and asked at a later one. A timeout that becomes longer
-takes the warning back, the fault goes on counting, and a new warning comes in its time.
+A timeout that becomes longer takes the warning back. The fault goes on counting, and a new warning comes in its time.
 
 While a job is held back, its fault goes on counting and no warning begins. If it is not known whether it is held
 back, no warning begins either, and one that was given is neither cancelled nor comes any closer to its end.
