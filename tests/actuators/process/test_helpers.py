@@ -54,6 +54,31 @@ def test_one_that_talks_without_end_is_killed_and_its_last_words_kept(helpers: H
     assert "word" in output[-10:]
 
 
+# Becomes root as sudo does, and stays.
+BECOMES_ROOT = """
+#define _GNU_SOURCE
+#include <unistd.h>
+int main(void) { setresuid(0, 0, 0); for (;;) pause(); }
+"""
+
+
+@pytest.mark.as_root
+def test_one_that_became_root_and_may_not_be_killed_took_too_long_and_no_more(
+    helpers: Helpers, open_folder: pathlib.Path
+) -> None:
+    program = open_folder / "becomes-root"
+    subprocess.run(["cc", "-x", "c", "-o", str(program), "-"], input=BECOMES_ROOT, text=True, check=True)
+    program.chmod(0o4755)
+    os.setresuid(65534, 65534, 0)
+    try:
+        ran = helpers.run([str(program)], os.environ, 0.5)
+    finally:
+        os.setresuid(0, 0, 0)
+        for pid in helpers.sessions:
+            os.kill(pid, signal.SIGKILL)
+    assert (ran.ended, ran.in_time) == (None, False)
+
+
 def test_what_it_leaves_running_keeps_nobody_waiting(helpers: Helpers) -> None:
     code, output = shell(helpers, "sleep 60 & echo $!")
     os.kill(int(output), signal.SIGKILL)

@@ -90,7 +90,7 @@ class Helpers:
                     return output, True
                 if ready and not said:  # it has closed its output and goes on
                     poll.unregister(ours)
-            signals.kill_helper(pid)
+            signals.kill_group(pid)
             poll = select.poll()
             poll.register(pidfd, select.POLLIN)
             if poll.poll(_DIES_WITHIN_S * 1000):

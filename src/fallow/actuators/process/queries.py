@@ -61,7 +61,7 @@ class Queries:
                 os.close(its_errors)
             output, said, why = self._listen(name, ours, errors, limit_s, most_bytes)
             if why is not None:
-                signals.kill_helper(pid)
+                signals.kill_group(pid)
             code = self._reaped(pid, limit_s if why is None else _DIES_WITHIN_S)
         finally:
             os.close(ours)
@@ -109,7 +109,7 @@ class Queries:
             poll = select.poll()
             poll.register(pidfd, select.POLLIN)
             if not poll.poll(limit_s * 1000):
-                signals.kill_helper(pid)
+                signals.kill_group(pid)
                 if not poll.poll(_DIES_WITHIN_S * 1000):
                     return None
             return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])

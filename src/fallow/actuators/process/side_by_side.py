@@ -74,7 +74,7 @@ class _Running:
             self.read(fd)
         ended = None
         if not by_itself:
-            signals.kill_helper(self.pid)
+            signals.kill_group(self.pid)
         poll = select.poll()
         poll.register(self.pidfd, select.POLLIN)
         if poll.poll(_DIES_WITHIN_S * 1000):

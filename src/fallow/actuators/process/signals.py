@@ -99,15 +99,10 @@ def wait_for_any(handles: list[Handle], timeout_s: float) -> bool:
     return bool(poll.poll(max(0.0, timeout_s) * 1000))
 
 
-def kill_helper(leader: int) -> None:
-    """Kill a child that leads its own group, and the group. It is not reaped yet, so its pid is valid."""
-    os.killpg(leader, signal.SIGKILL)
-
-
 def kill_group(group: int) -> None:
-    """Kill a process group at once, so that nobody in it forks meanwhile.
+    """Kill a process group at once, so that nobody in it forks meanwhile. Those that became root may stay.
 
-    A child of ours that has ended in it is not reaped yet, so the number is valid.
+    A child of ours in it is not reaped yet, so the number is valid.
     """
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(group, signal.SIGKILL)
