@@ -209,6 +209,20 @@ def test_what_is_suspended_ends_when_its_place_is_given_up() -> None:
         assert "its suspended filler is ended: the config has changed" in " ".join(made.told)
 
 
+def test_a_filler_leaves_where_the_claim_folder_cannot_be_opened(tmp_path: pathlib.Path) -> None:
+    with machine(Wish((0,))) as made:
+        (slot,) = made.slots
+        for _ in range(5):
+            made.tick(["idle"] * CARDS)
+        assert slot.filled
+        folder = pathlib.Path(made.world.folder.path)
+        folder.rename(tmp_path / "claims")
+        folder.touch()
+        for _ in range(15):
+            made.tick(["held"] * CARDS)
+        assert not slot.filled
+
+
 def test_rules_change_without_ending_what_runs() -> None:
     with machine(Wish((0,))) as made:
         (slot,) = made.slots

@@ -258,8 +258,11 @@ class FillerSlot:
             do(self.filler)
 
     def _may_stay_s(self) -> float:
-        """Return how long the filler may stay after freeing its memory; not at all if a launch waits for its end."""
-        claimed = any(self.reservations(uuid).claim is not None for uuid in self.uuids)
+        """Return how long the filler may stay after freeing its memory; 0 if a launch may wait for its end."""
+        try:
+            claimed = any(self.reservations(uuid).claim is not None for uuid in self.uuids)
+        except FallowError:
+            return 0.0
         return 0.0 if claimed else min(_STAY_S, self.spec.rules.grace_s / 2)
 
     def _unmark(self) -> None:
