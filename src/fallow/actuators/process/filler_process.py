@@ -1,5 +1,6 @@
 """Control a filler through its keeper process: orders to it, and what it reports."""
 
+import errno
 import json
 import os
 import select
@@ -12,6 +13,8 @@ from fallow.actuators.process.tree import JobTree
 from fallow.core.fillers import Presence
 from fallow.core.process import Process, ProcessRow, ProcessTable
 
+LARGEST_ORDER = 65536
+"""The most bytes that a keeper reads of an order."""
 _LARGEST_REPORT = 65536
 _ROUNDS = 20
 _DIES_WITHIN_S = 2.0
@@ -44,6 +47,8 @@ class Filler:
         self.notes: list[str] = []
         self.freed_s: float | None = None
         """When it reported that all its memory was freed, if it did."""
+        if len(json.dumps(first)) > LARGEST_ORDER:
+            raise OSError(errno.E2BIG, os.strerror(errno.E2BIG))
         self._line, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         try:
             self.keeper = spawn.start_keeper(keeper[0], [*keeper, *command], environ, its.fileno())

@@ -20,6 +20,7 @@ from typing import Any
 from fallow.actuators.host.become_user import become
 from fallow.actuators.process import signals, spawn
 from fallow.actuators.process.checkpoint import Checkpoint
+from fallow.actuators.process.filler_process import LARGEST_ORDER
 from fallow.actuators.process.suspend import resume_all, suspend_all
 from fallow.actuators.process.tree import JobTree, Orphans
 from fallow.actuators.process.yield_channel import KeeperLine
@@ -34,7 +35,6 @@ from fallow.readers.file_trust import Trusted
 from fallow.readers.proc import Proc
 
 _SOCKET_FD = 3
-_LARGEST_ORDER = 65536
 _NICE = 19
 _Work = Callable[[Checkpoint, ProcessTable, Sequence[Process]], None]
 
@@ -111,7 +111,7 @@ class Keeper:
     def _perform_order(self) -> bool:
         """Perform one order; return False if fallow is gone."""
         try:
-            message = self._owner.recv(_LARGEST_ORDER)
+            message = self._owner.recv(LARGEST_ORDER)
         except OSError:
             message = b""
         if not message:
@@ -258,7 +258,7 @@ def main() -> None:
     owner = socket.socket(fileno=_SOCKET_FD)
     os.set_inheritable(_SOCKET_FD, False)
     try:
-        first = owner.recv(_LARGEST_ORDER)
+        first = owner.recv(LARGEST_ORDER)
     except OSError:
         first = b""
     if not first:
