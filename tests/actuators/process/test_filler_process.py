@@ -1,6 +1,7 @@
 """A filler behind a keeper that is real and does not behave: nothing of it keeps fallow waiting."""
 
 import os
+import subprocess
 import sys
 import time
 from collections.abc import Mapping
@@ -9,6 +10,34 @@ import pytest
 
 from fallow.actuators.process.filler_process import Filler
 from fallow.readers.proc import Proc, user_name
+from tests.places import REPOSITORY
+
+LEAST_S = 10.0
+STARTS_ONE_AND_IS_SILENT = """
+import json, os, signal, socket, subprocess
+line = socket.socket(fileno=3)
+line.recv(65536)
+started = subprocess.Popen(["sleep", "1000"], start_new_session=True)
+line.send(json.dumps({"now": "running", "pid": started.pid}).encode())
+signal.pause()
+"""
+# A process stays in its tracer's exit event whatever it is sent, as one that the driver does not let go.
+SCENE = """
+import ctypes, time
+from fallow.actuators.process import signals
+from tests.actuators.process.test_filler_process import STARTS_ONE_AND_IS_SILENT, filler
+
+signals.adopt_orphans()
+its = filler(STARTS_ONE_AND_IS_SILENT, {})
+while its.pid is None:
+    its.wait(1.0)
+libc = ctypes.CDLL(None)
+libc.ptrace.argtypes = [ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p]
+assert libc.ptrace(0x4206, its.pid, None, 0x40) == 0
+its.kill_with_keeper()
+its.close()
+print(its.presence.name, [f"pid {its.pid} " in note for note in its.notes])
+"""
 
 
 def filler(keeper: str, first: Mapping[str, object]) -> Filler:
@@ -29,3 +58,11 @@ def filler(keeper: str, first: Mapping[str, object]) -> Filler:
 def test_an_order_that_the_keeper_cannot_read_whole_starts_nothing(length: int) -> None:
     with pytest.raises(OSError, match="Argument list too long"):
         filler("", {"gives": {"LONG": "x" * length}})
+
+
+def test_a_process_that_cannot_be_killed_is_told_and_not_waited_for() -> None:
+    environ = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
+    ran = subprocess.run(
+        [sys.executable, "-c", SCENE], env=environ, capture_output=True, text=True, timeout=LEAST_S, check=False
+    )
+    assert ran.stdout == "ABSENT [True]\n", ran.stderr

@@ -1,4 +1,4 @@
-"""When a keeper is killed, what is left of its filler is killed too, and nothing else that fallow has adopted."""
+"""When a keeper ends, what is left of its filler was killed and is named; nothing else is killed with it."""
 
 import os
 import pathlib
@@ -46,3 +46,40 @@ def test_what_a_hook_of_another_user_left_is_not_killed_with_a_keeper(tmp_path: 
         [sys.executable, "-c", SCENE], env=environ, capture_output=True, text=True, timeout=LIMIT_S, check=False
     )
     assert ran.stdout.split(maxsplit=1) == ["True", "[]\n"], ran.stderr
+
+
+CANNOT_BE_KILLED = """
+import ctypes, os
+from fallow.core.fillers import Presence
+from fallow.core.ports import Depth
+from fallow.engine.fill.start import FillerSpec, SystemFillerStarter
+from fallow.engine.machine.world import World
+
+world = World(dict(os.environ), simulate="1xH100")
+gpus = world.gpu_reader.look(Depth.LOAD).gpus
+filler = SystemFillerStarter(world).start(FillerSpec(("sleep", "1000")), gpus)
+while filler.pid is None:
+    filler.wait(1.0)
+libc = ctypes.CDLL(None)
+libc.ptrace.argtypes = [ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p]
+assert libc.ptrace(0x4206, filler.pid, None, 0x40) == 0  # it stays in its tracer's exit event, whatever it is sent
+filler.kill()
+while filler.presence is not Presence.ABSENT:
+    filler.wait(1.0)
+filler.close()
+print(filler.ended, [f"pid {filler.pid} " in note for note in filler.notes], world.proc.stat(filler.keeper))
+"""
+
+
+@pytest.mark.more
+def test_a_keeper_names_what_it_cannot_kill_and_ends(tmp_path: pathlib.Path) -> None:
+    environ = {**os.environ, **Fallow(tmp_path).environ, "PYTHONPATH": str(REPOSITORY)}
+    ran = subprocess.run(
+        [sys.executable, "-c", CANNOT_BE_KILLED],
+        env=environ,
+        capture_output=True,
+        text=True,
+        timeout=LIMIT_S,
+        check=False,
+    )
+    assert ran.stdout == "was killed and has not ended [True] None\n", ran.stderr

@@ -7,6 +7,7 @@ import select
 import socket
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from typing import Any
 
 from fallow.actuators.process import signals, spawn
 from fallow.actuators.process.tree import JobTree
@@ -16,8 +17,8 @@ from fallow.core.process import Process, ProcessRow, ProcessTable
 LARGEST_ORDER = 65536
 """The most bytes that a keeper reads of an order."""
 _LARGEST_REPORT = 65536
-_ROUNDS = 20
-_DIES_WITHIN_S = 2.0
+_ROUND_S = 0.1
+_DIES_WITHIN_S = 2.0  # unless it is blocked in the kernel, as by a GPU that hangs
 
 
 class Filler:
@@ -99,7 +100,7 @@ class Filler:
             except OSError:
                 said = b""
             if not said:
-                self._keeper_is_gone()
+                self.kill_with_keeper()
                 return
             self._take_in(json.loads(said))
 
@@ -117,7 +118,7 @@ class Filler:
             os.waitpid(self.keeper, 0 if self.presence is Presence.ABSENT else os.WNOHANG)
         self._others.discard(self.keeper)
 
-    def _take_in(self, report: Mapping[str, str]) -> None:
+    def _take_in(self, report: Mapping[str, Any]) -> None:
         match report["now"]:
             case "running":
                 self.presence = Presence.RUNNING
@@ -129,30 +130,23 @@ class Filler:
             case "ended":
                 self.presence = Presence.ABSENT
                 self.ended = report["how"]
-            case _:  # it was killed for a reason, a process survived, or there is something to report
+                self.notes.extend(report["survivors"])
+            case _:  # it was killed for a reason, or there is something to report
                 self.notes.append(report["why"])
 
     def kill_with_keeper(self) -> None:
-        """Kill a keeper that does not answer, and the whole filler with it."""
-        tree = JobTree(self._table, Process(self.keeper, self._birth), self._now)
-        self.notes.extend(str(survivor) for survivor in tree.kill(_DIES_WITHIN_S))
-        self._keeper_is_gone()
-
-    def _keeper_is_gone(self) -> None:
-        """Kill what is left: the keeper was killed, and the filler's first process with it; the rest is now ours."""
-        with suppress(ProcessLookupError):
-            ended = os.pidfd_open(self.keeper)
-            select.select([ended], [], [], _DIES_WITHIN_S)
-            os.close(ended)
-        for _ in range(_ROUNDS):  # a process that loses its parent here becomes ours in the next round
-            left = [row for row in self._table.everybody() if self._is_left_over(row)]
-            for row in left:
-                tree = JobTree(self._table, Process(row.pid, row.birth), self._now)
-                self.notes.extend(str(survivor) for survivor in tree.kill())
+        """Kill the keeper and the whole filler; what loses its parent by that becomes ours, and is killed too."""
+        until_s = self._now() + _DIES_WITHIN_S
+        keeper = Process(self.keeper, self._birth)
+        while True:
+            left = [Process(row.pid, row.birth) for row in self._table.everybody() if self._is_left_over(row)]
+            survivors = JobTree(self._table, keeper, self._now, beside=left).kill(_ROUND_S)
+            for process in left:
                 with suppress(ChildProcessError):
-                    os.waitpid(row.pid, os.WNOHANG)
-            if not left:
+                    os.waitpid(process.pid, os.WNOHANG)
+            if not (left or survivors) or self._now() >= until_s:
                 break
+        self.notes.extend(map(str, survivors))
         self.presence = Presence.ABSENT
         self.ended = "was killed together with its keeper"
 

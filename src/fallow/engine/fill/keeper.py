@@ -22,7 +22,7 @@ from fallow.actuators.process import signals, spawn
 from fallow.actuators.process.checkpoint import Checkpoint
 from fallow.actuators.process.filler_process import LARGEST_ORDER
 from fallow.actuators.process.suspend import resume_all, suspend_all
-from fallow.actuators.process.tree import JobTree, Orphans
+from fallow.actuators.process.tree import JobTree, Orphans, Survivor
 from fallow.actuators.process.yield_channel import KeeperLine
 from fallow.core.errors import CannotRun, FallowError
 from fallow.core.process import Ended, Process, ProcessTable
@@ -40,7 +40,7 @@ _Work = Callable[[Checkpoint, ProcessTable, Sequence[Process]], None]
 
 
 class Keeper:
-    """Keeps one filler, from its start until its last process has ended."""
+    """Keeps one filler, from its start until its last process has ended or cannot be killed."""
 
     def __init__(
         self,
@@ -57,6 +57,8 @@ class Keeper:
         self._suspension: Suspension | None = None
         self._next_order: tuple[_Work, float, str] | None = None
         self._suspended = False
+        self._survivors: Sequence[Survivor] | None = None
+        """What could not be killed; None until the filler is killed."""
         self._heard = False
         self._poller = poll()
         self._wake_read, self._wake_write = _wake_on_signals()
@@ -78,7 +80,7 @@ class Keeper:
         self._checkpoint = Checkpoint() if suspends else None
 
     def run(self) -> None:
-        """Perform orders until the last process of the filler has ended."""
+        """Perform orders until the last process of the filler has ended or cannot be killed."""
         self._send(now="running", pid=self._tree.root.pid)
         if self._checkpoint is not None:
             why_not = self._checkpoint.why_not()
@@ -90,8 +92,9 @@ class Keeper:
         poller.register(self._wake_read, POLLIN)
         while True:
             self._tree.reap()
-            if self._tree.ended is not None and not self._tree.living():
-                self._send(now="ended", how=_describe(self._tree.ended))
+            if self._survivors is not None or (self._tree.ended is not None and not self._tree.living()):
+                survivors = [str(survivor) for survivor in self._survivors or ()]
+                self._send(now="ended", how=_describe(self._tree.ended), survivors=survivors)
                 return
             ready = {fd for fd, _ in poller.poll(self._timeout_ms())}
             if self._wake_read in ready and signal.SIGTERM in os.read(self._wake_read, 4096):
@@ -152,9 +155,7 @@ class Keeper:
     def _kill(self) -> None:
         if self._tree.ended is None:
             signals.ask_group(self._tree.root.pid, signal.SIGKILL)
-        survivors = self._tree.kill()
-        if survivors:
-            self._send(now="survives", why="; ".join(map(str, survivors)))
+        self._survivors = self._tree.kill()
 
     def _begin(self, work: _Work, within_s: float, becomes: str) -> None:
         checkpoint = self._checkpoint
@@ -220,7 +221,9 @@ def _wake_on_signals() -> tuple[int, int]:
     return read_end, write_end
 
 
-def _describe(ended: Ended) -> str:
+def _describe(ended: Ended | None) -> str:
+    if ended is None:
+        return "was killed and has not ended"
     if ended.by_signal is not None:
         return f"died of {signals.signal_name(ended.by_signal)}"
     return f"ended with exit code {ended.code}"
@@ -269,7 +272,7 @@ def main() -> None:
         _change_folder(order["cwd"])
         keeper = Keeper(owner, sys.argv[1:], environ, lambda: _prepare(order), order["suspends"])
     except FallowError as error:
-        send(owner, now="ended", how=f"could not be started: {error}")
+        send(owner, now="ended", how=f"could not be started: {error}", survivors=())
         sys.exit(error.exit_code)
     keeper.run()
 
