@@ -1,18 +1,28 @@
 """A filler behind a keeper that is real and does not behave: nothing of it keeps fallow waiting."""
 
 import os
+import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Mapping
 
 import pytest
 
 from fallow.actuators.process.filler_process import Filler
+from fallow.core.fillers import Presence
 from fallow.readers.proc import Proc, user_name
 from tests.places import REPOSITORY
 
 LEAST_S = 10.0
+SAYS_THAT_IT_ENDED_AND_STAYS = """
+import signal, socket
+line = socket.socket(fileno=3)
+line.recv(65536)
+line.send(b'{"now": "ended", "how": "ended with exit code 0", "survivors": []}')
+signal.pause()
+"""
 STARTS_ONE_AND_IS_SILENT = """
 import json, os, signal, socket, subprocess
 line = socket.socket(fileno=3)
@@ -58,6 +68,21 @@ def filler(keeper: str, first: Mapping[str, object]) -> Filler:
 def test_an_order_that_the_keeper_cannot_read_whole_starts_nothing(length: int) -> None:
     with pytest.raises(OSError, match="Argument list too long"):
         filler("", {"gives": {"LONG": "x" * length}})
+
+
+def test_a_keeper_that_hangs_at_its_end_keeps_nobody_waiting() -> None:
+    its = filler(SAYS_THAT_IT_ENDED_AND_STAYS, {})
+    while its.presence is not Presence.ABSENT:
+        its.wait(1.0)
+    closing = threading.Thread(target=its.close)
+    closing.start()
+    closing.join(LEAST_S)
+    hangs = closing.is_alive()
+    os.kill(its.keeper, signal.SIGKILL)
+    closing.join()
+    if not hangs:
+        os.waitpid(its.keeper, 0)
+    assert not hangs
 
 
 def test_a_process_that_cannot_be_killed_is_told_and_not_waited_for() -> None:

@@ -114,8 +114,13 @@ class Filler:
     def close(self) -> None:
         """Close the connection: the filler has ended, or stays suspended."""
         self._line.close()
+        keeper = signals.Handle.open(self._table, Process(self.keeper, self._birth), ())
+        if keeper is not None:
+            with keeper:
+                if self.presence is Presence.ABSENT:
+                    signals.wait_for_any([keeper], _DIES_WITHIN_S)
         with suppress(ChildProcessError):
-            os.waitpid(self.keeper, 0 if self.presence is Presence.ABSENT else os.WNOHANG)
+            os.waitpid(self.keeper, os.WNOHANG)
         self._others.discard(self.keeper)
 
     def _take_in(self, report: Mapping[str, Any]) -> None:
