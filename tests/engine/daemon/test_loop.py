@@ -4,13 +4,17 @@ import getpass
 import json
 import os
 import pathlib
+import sqlite3
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from typing import Any
 
 import pytest
 
+from fallow.engine.history.reader import open_history
 from tests.conftest import Fallow
 from tests.length import HOURS
 from tests.places import ME, REPOSITORY
@@ -239,6 +243,32 @@ def test_a_warning_is_taken_back_when_the_daemon_ends(warned: tuple[Resident, in
     daemon, pid = warned
     daemon("end")
     assert daemon.said(f"job {pid} (sleep) goes on: fallow is ended")
+
+
+def test_a_reload_does_not_wait_for_a_disk_and_what_it_changes_in_history_counts(
+    world: World, fallow: Fallow, up: Callable[..., Resident], config: pathlib.Path
+) -> None:
+    daemon = up()
+    daemon("tick", ticks=10)
+    daemon("cost")  # until that is written
+    file = pathlib.Path(fallow.environ["FALLOW_STATE_DIR"]) / "history.db"
+    with closing(sqlite3.connect(file, isolation_level=None)) as other:
+        other.execute("BEGIN EXCLUSIVE")
+        daemon("tick", ticks=10)
+        text = FILLERS.format(me=ME, every="2s", command='["sleep", "1000"]')
+        config.write_text(f"{text}[history]\nkeep_for = '7d'\n")
+        began_s = time.monotonic()
+        assert daemon("reload") is True
+        took_s = time.monotonic() - began_s
+    daemon("tick", ticks=10)
+    daemon("end")
+    assert took_s < 2.0
+    begin_ms = 1_700_000_000_000
+    past = open_history(str(file.parent))
+    assert past is not None
+    witnessed_ms = sum(one.witnessed_ms for one in past.tallies([begin_ms, begin_ms + 3_600_000]))
+    past.close()
+    assert witnessed_ms == 8 * 39_000, "it forgets nothing, and witnesses looks that are two seconds apart"
 
 
 @pytest.mark.parametrize(

@@ -74,7 +74,6 @@ class Daemon:
         `file`: its path. Where there is none, a reload looks for one in `places`. `own_history` raises AlreadyRunning
         if another daemon keeps history in the same folder.
         """
-        self._own_history = own_history
         self._world = world
         self._load = load
         self._publisher = publisher
@@ -112,7 +111,10 @@ class Daemon:
         self.fleet = FleetWatch(run)
         config = self._load(file)
         snapshot = world.gpu_reader.look(Depth.EVERYTHING)
-        self._history = self._open_history(config)
+        keep_days, gap_s = _history_limits(config)
+        self._history = HistoryWriter(
+            world.state_folder, say, keep_days=keep_days, longest_gap_s=gap_s, own=own_history
+        )
         self._apply(config, snapshot)
         self._next_tick_s = world.clock.monotonic_s()
         self._shortage = Shortage(say)
@@ -186,9 +188,7 @@ class Daemon:
             self._manager.ready(self._status())
             return Reloaded(False, sentence, file, mistakes)
         self.file = file
-        if config.history != self.config.history or config.machine.every != self.config.machine.every:
-            self._history.close()
-            self._history = self._open_history(config)
+        self._history.change(*_history_limits(config))
         page_changed = config.page != self.config.page
         self._apply(config, self._world.gpu_reader.look(Depth.EVERYTHING))
         self._loaded += 1
@@ -259,17 +259,8 @@ class Daemon:
         self._uuids = _uuids(snapshot)
         self._fill_loop.change(self._builder.slots(self.config, snapshot.gpus, self._fill_loop.slots))
 
-    def _open_history(self, config: Config) -> HistoryWriter:
-        return HistoryWriter(
-            self._world.state_folder,
-            self._say,
-            keep_days=config.history.keep_for / _DAY_S,
-            longest_gap_s=config.machine.every * MISSED_LOOKS,
-            own=self._own_history,
-        )
-
     def past(self) -> HistoryReader:
-        """Return a reader of history; another one after a reload, which may replace the writer."""
+        """Return a reader of history."""
         return self._history.past()
 
     def _tick(self) -> None:
@@ -347,6 +338,11 @@ def _without(places: Sequence[str]) -> str:
     """Return the sentence on a reload that found no config, with the places where one would be found."""
     there = f": there is none at {' or '.join(places)}" if places else ""
     return f"reloaded without a config{there}"
+
+
+def _history_limits(config: Config) -> tuple[float, float]:
+    """Return for how many days history is kept, and the longest gap in it that is witnessed."""
+    return config.history.keep_for / _DAY_S, config.machine.every * MISSED_LOOKS
 
 
 def _uuids(snapshot: Snapshot) -> frozenset[str]:

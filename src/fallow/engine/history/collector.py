@@ -62,7 +62,7 @@ class Collector:
     """Collects what is not written yet. It drops the oldest before it grows too large."""
 
     def __init__(self, longest_gap_s: float, most_waiting: int = _MOST_WAITING) -> None:
-        self._gap_ms = round(longest_gap_s * 1000)
+        self.change(longest_gap_s)
         self._tracks: dict[str, _Track] = {}
         self._cards: dict[str, Card] = {}
         self._uuids: dict[str, str] = {}
@@ -72,6 +72,10 @@ class Collector:
         self._lost_ms: tuple[int, int] | None = None
         self._numbers = 0
         self._now_ms = 0
+
+    def change(self, longest_gap_s: float) -> None:
+        """Count a gap that is longer than this as not witnessed, from now on."""
+        self._gap_ms = round(longest_gap_s * 1000)
 
     def take(self, status: Status) -> None:
         """Add one tick."""

@@ -62,6 +62,11 @@ class HistoryWriter:
             self._hand_over()
         self._pass_on()
 
+    def change(self, keep_days: float, longest_gap_s: float) -> None:
+        """Keep history for so long from now on, and count longer gaps as not witnessed. Never waits for the disk."""
+        self._gatherer.change(longest_gap_s)
+        self._writer.keep_ms = round(keep_days * _DAY_MS)
+
     def past(self) -> HistoryReader:
         """Return a reader of what was written; any thread may use it."""
         return self._writer.file.past()
@@ -99,7 +104,7 @@ class _Writer:
         self.sentences: deque[str] = deque()
         self.file = HistoryFile(folder, self.sentences.append, wall_s)
         self._folder = folder
-        self._keep_ms = keep_ms
+        self.keep_ms = keep_ms
         self._aged_ms: int | None = None
         self._is_mended = False
         self._trouble = 0
@@ -182,7 +187,7 @@ class _Writer:
             with self.file.lock:
                 if self._aged_ms is None or not 0 <= now_ms - self._aged_ms < HOUR_MS:
                     self._aged_ms = now_ms
-                    age(store, now_ms, self._keep_ms)
+                    age(store, now_ms, self.keep_ms)
                 roll_on(store.database, now_ms)
             self._is_mended = False
         except sqlite3.Error as error:
