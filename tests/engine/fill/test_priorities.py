@@ -1,5 +1,6 @@
 """Several fillers on the same cards: never two on one, and the first that may be there always ends up there."""
 
+import errno
 import os
 import pathlib
 import resource
@@ -26,7 +27,7 @@ from fallow.engine.machine.world import World
 from fallow.policies.fill import FillRules, Phase
 from tests.core.gpus import held, idle
 from tests.engine.driven import DrivenClock
-from tests.engine.fill.driven_fillers import DrivenFillerStarter
+from tests.engine.fill.driven_fillers import DrivenFiller, DrivenFillerStarter
 from tests.length import examples
 
 CARDS = 3
@@ -221,6 +222,29 @@ def test_a_filler_leaves_where_the_claim_folder_cannot_be_opened(tmp_path: pathl
         for _ in range(15):
             made.tick(["held"] * CARDS)
         assert not slot.filled
+
+
+class Deaf(DrivenFiller):
+    """Cannot be asked: its socket is broken."""
+
+    def ask(self, stay_s: float = 0.0) -> None:
+        raise OSError(errno.EBADF, "Bad file descriptor")
+
+    def kill(self, _: float = 0.0) -> None:
+        self.die()
+
+
+def test_a_slot_that_fails_keeps_no_other_from_its_turn_and_its_filler_is_killed() -> None:
+    with machine(Wish((0,)), Wish((1,))) as made:
+        broken, other = made.slots
+        for _ in range(5):
+            made.tick(["idle"] * CARDS)
+        broken.filler = Deaf(made.clock, 0.0)
+        for _ in range(5):
+            made.tick(["held"] * CARDS)
+        assert (broken.filled, other.filled) == (False, False)
+        (told,) = [sentence for sentence in made.told if "Bad file descriptor" in sentence]
+        assert told.startswith("filler-0 on GPU 0 failed: ")
 
 
 def test_rules_change_without_ending_what_runs() -> None:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from fallow.actuators.process import spawn
 from fallow.actuators.process.signals import reap_strangers
-from fallow.core.errors import WrongUsage
+from fallow.core.errors import FallowError, WrongUsage
 from fallow.core.gpu import Gpu
 from fallow.core.selection import named_and_visible
 from fallow.core.unknown import Unknown
@@ -98,9 +98,12 @@ class DaemonBuilder:
         return [(gpu,) for gpu in known]
 
     def _warn_of_lost_output(self, filler: Filler) -> None:
-        run_as_user = (
-            None if filler.log is not None or self._run.dry_run else run_as(filler.user, self._world.environ)
-        )
+        if filler.log is not None or self._run.dry_run:
+            return
+        try:
+            run_as_user = run_as(filler.user, self._world.environ)
+        except FallowError:
+            return  # its start fails with the same, and that is reported
         if run_as_user is not None and run_as_user.account is not None and not outputs_are_pipes():
             why = f"because it runs as {filler.user} and has no log"
             self._say_once(f"{filler.name}: its output is discarded, {why}")

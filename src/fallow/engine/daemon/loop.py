@@ -1,10 +1,12 @@
 """The loop of `fallow up`: one look a tick serves fillers, guards, rules, history, metrics and page.
 
 In a tick, fillers come first, because they must yield; then guards and idle rules; then history, counters and the
-board. Between ticks only fillers are run. All of this runs in the main thread; other threads read the board.
+board. Between ticks only fillers are run. All of this runs in the main thread; other threads read the board. A part
+that fails is reported and does not keep the others from their turn.
 """
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from functools import partial
 from signal import SIGHUP
 
@@ -37,8 +39,8 @@ from fallow.engine.history.run import Report, Run
 from fallow.engine.history.writer import HistoryWriter
 from fallow.engine.idle_rules.enforcer import ProcessRules
 from fallow.engine.machine.observe import MISSED_LOOKS, Watcher
-from fallow.engine.machine.shortage import Shortage
 from fallow.engine.machine.signal_pipe import SignalPipe
+from fallow.engine.machine.walls import Walls
 from fallow.engine.machine.world import World
 from fallow.engine.notify.lost_gpus import LostGpus
 from fallow.engine.notify.notifier import notifier_for
@@ -117,7 +119,7 @@ class Daemon:
         )
         self._apply(config, snapshot)
         self._next_tick_s = world.clock.monotonic_s()
-        self._shortage = Shortage(say)
+        self._walls = Walls(say)
         self.when_reloaded: Callable[[bool], None] = lambda _: None
         """Called after each reload, with whether [page] has changed; it must return quickly."""
 
@@ -144,10 +146,10 @@ class Daemon:
         now_s = self._world.clock.monotonic_s()
         if now_s >= self._next_tick_s:
             self._next_tick_s = max(self._next_tick_s + self.config.machine.every, now_s)
-            with self._shortage.survived():
+            with self._walls.shortage_survived():
                 self._tick()
         else:
-            with self._shortage.survived():
+            with self._walls.shortage_survived(), self._around_fillers():
                 self._fill_loop.turn()
         self._say_alive(now_s)
 
@@ -164,14 +166,12 @@ class Daemon:
         wishes = WishesOfOneTurn(self.parking, partial(gpus_now, self._world))
         for wish, waiting in self.wakes.asked():
             if waiting.set_running_or_notify_cancel():
-                with self._shortage.survived():
-                    try:
-                        waiting.set_result(wishes.answer(wish))
-                    except FallowError as error:
-                        waiting.set_exception(error)
-                    except (OSError, MemoryError):
-                        waiting.set_exception(FallowError("the system gives the daemon no more", "try again soon"))
-                        raise
+                try:
+                    waiting.set_result(wishes.answer(wish))
+                except FallowError as error:
+                    waiting.set_exception(error)
+                except (OSError, MemoryError):
+                    waiting.set_exception(FallowError("the system gives the daemon no more", "try again soon"))
 
     def reload(self) -> Reloaded:
         """Read the config again and apply it. The mistakes of a wrong one are reported, and the old one stays."""
@@ -267,20 +267,40 @@ class Daemon:
         gpu_reader = self._world.gpu_reader
         snapshot = gpu_reader.describe(gpu_reader.look(Depth.METERED))
         snapshot = replace(snapshot, gpus=with_names(self._owners, snapshot.gpus))
-        if not _uuids(snapshot) <= self._uuids:
-            self._assign_slots(snapshot)  # a GPU that was not there before, or without a UUID
-        self._fill_loop.tick(snapshot)
-        for _, guard_loop in self._guards:
-            guard_loop.turn(snapshot, self._fill_loop.protections)
-        self._enforcer.turn(snapshot, self._fill_loop.reservations)
-        self._lost_gpus.turn(snapshot)
-        self.cluster.turn()
-        self._slurm_fillers.turn()
-        self.fleet.turn()
-        self._notifier.turn()
-        self._people.turn()
-        self._weekly_report.turn()
-        self.journal.turn()
+        around = self._walls.around
+        with self._around_fillers():
+            if not _uuids(snapshot) <= self._uuids:
+                self._assign_slots(snapshot)  # a GPU that was not there before, or without a UUID
+            self._fill_loop.tick(snapshot)
+        for guard, guard_loop in self._guards:
+            with around(f"guard {guard.name}"):
+                guard_loop.turn(snapshot, self._fill_loop.protections)
+        with around("the idle rules"):
+            self._enforcer.turn(snapshot, self._fill_loop.reservations)
+        with around("the watch for lost GPUs"):
+            self._lost_gpus.turn(snapshot)
+        for part, turn in (
+            ("the cluster", self.cluster.turn),
+            ("fillers of Slurm", self._slurm_fillers.turn),
+            ("the fleet", self.fleet.turn),
+            ("notices", self._notifier.turn),
+            ("notices to people", self._people.turn),
+            ("the weekly report", self._weekly_report.turn),
+            ("the journal", self.journal.turn),
+        ):
+            with around(part):
+                turn()
+        with around("the status"):
+            self._publish(snapshot)
+        with around("the end of what was started"):
+            self._builder.reap()
+
+    def _around_fillers(self) -> AbstractContextManager[None]:
+        """Return the wall around fillers: they end where they can no longer be told to leave."""
+        return self._walls.around("filling", self._fill_loop.kill)
+
+    def _publish(self, snapshot: Snapshot) -> None:
+        """Add what was seen to history and counters, and show it."""
         status = self._watcher.status(snapshot, self._fill_loop.reservations)
         status = replace(status, parked=self.parking.jobs)
         shown = seen_by(status, EVERYTHING if self.config.machine.commands_shown else ANYBODY)
@@ -289,7 +309,6 @@ class Daemon:
         self._publisher.publish(self._board(shown, status, snapshot.at_s))
         if self._manager.listens:
             self._manager.status(self._status())
-        self._builder.reap()
 
     def _record(self, status: Status, at_s: float) -> None:
         """Add a status to history and counters, once it is known what each GPU did."""

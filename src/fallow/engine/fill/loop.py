@@ -10,6 +10,7 @@ yield it in the ordinary way. Fillers ignore each other's activity. No GPU ever 
 
 import select
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 
 from fallow.actuators.process.signals import demand_own_pids
 from fallow.core.errors import FallowError
@@ -26,6 +27,7 @@ from fallow.engine.fill.slot import FillerSlot
 from fallow.engine.history.run import Run
 from fallow.engine.jobs.protections import labels_with_cards, uuids_with_cards
 from fallow.engine.machine.presence import PresenceCheck, PresenceRules
+from fallow.engine.machine.walls import Walls
 from fallow.policies.arbiter import leave_alone
 from fallow.policies.fill import Phase
 from fallow.policies.signs import Scene, sign
@@ -59,6 +61,7 @@ class FillLoop:
         """The reservations by UUID, as last read in this tick."""
         self._world = world
         self._say = run.say
+        self._walls = Walls(run.say)
         self._alert = alert
         self._terminals = terminals if terminals is not None else world.terminals()
         self._slots: list[FillerSlot] = []
@@ -161,6 +164,11 @@ class FillLoop:
         for slot in self._all_slots():
             slot.end(asked_s + slot.spec.rules.grace_s)
 
+    def kill(self) -> None:
+        """Kill all fillers that are on a GPU."""
+        for slot in self._all_slots():
+            slot.kill()
+
     def close(self) -> None:
         """Close the watches and the claim files."""
         self._events.close()
@@ -187,11 +195,14 @@ class FillLoop:
         for slot in self._slots:
             sharing = self._sharing[slot]
             index = sharing.index(slot)
-            against = self._against(slot, gpus, opened.get(attention(slot), {}) if opened else {}, sharing[:index])
-            # A filler that yields to this slot, of a later or a retired one, may still be on its GPUs.
-            slot.turn(snapshot.at_s, against, room=not any(each.marked for each in sharing[index + 1 :]))
+            opens = opened.get(attention(slot), {}) if opened else {}
+            with self._around(slot):
+                against = self._against(slot, gpus, opens, sharing[:index])
+                # A filler that yields to this slot, of a later or a retired one, may still be on its GPUs.
+                slot.turn(snapshot.at_s, against, room=not any(each.marked for each in sharing[index + 1 :]))
         for slot in self._leaving:
-            slot.turn(snapshot.at_s, slot.retired)
+            with self._around(slot):
+                slot.turn(snapshot.at_s, slot.retired)
         self._close_retired()
         self._events.stop_search_unless(self._occupied())
 
@@ -205,11 +216,16 @@ class FillLoop:
             opens = opened.get(attention(slot), {})
             opened_by = next((opens[uuid] for uuid in slot.uuids if uuid in opens), None)
             if slot.state.phase is Phase.FILLED and opened_by is not None:
-                slot.turn(now_s, opened_by)
+                with self._around(slot):
+                    slot.turn(now_s, opened_by)
                 leaving = True
         if leaving:
             self._events.stop_search_unless(self._occupied())
         return leaving
+
+    def _around(self, slot: FillerSlot) -> AbstractContextManager[None]:
+        """Return the wall around a slot: its filler ends where it can no longer be told to leave."""
+        return self._walls.around(f"{slot.spec.name} on {slot.name}", slot.kill)
 
     def _close_retired(self) -> None:
         for slot in [slot for slot in self._leaving if slot.filler is None]:

@@ -177,6 +177,11 @@ class FillerSlot:
             self.filler.ask()
             self._report.asked_to_end()
 
+    def kill(self) -> None:
+        """Kill the filler, unless it is off its GPUs."""
+        if self.filler is not None and self.filled:
+            self.filler.kill()
+
     def close(self) -> None:
         """Close the claim files."""
         for file in self._files.values():
