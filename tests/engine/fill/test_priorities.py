@@ -247,6 +247,37 @@ def test_a_slot_that_fails_keeps_no_other_from_its_turn_and_its_filler_is_killed
         assert told.startswith("filler-0 on GPU 0 failed: ")
 
 
+class Watching(DrivenFiller):
+    """Counts the rows of the journal when it is asked to leave."""
+
+    def __init__(self, clock: DrivenClock, journal: Journal) -> None:
+        super().__init__(clock, 0.0)
+        self._journal = journal
+        self.rows = -1
+
+    def ask(self, stay_s: float = 0.0) -> None:
+        self.rows = len(self._journal.last(None, 100))
+        super().ask(stay_s)
+
+
+def test_no_yield_waits_for_a_row_about_another(tmp_path: pathlib.Path) -> None:
+    with machine(Wish((0,)), Wish((1,))) as made:
+        journal = made.journal = Journal(str(tmp_path), made.clock.wall_s, made.told.append)
+        made.run = replace(made.run, journal=journal)
+        made.slots = [made.slot(0, Wish((0,))), made.slot(1, Wish((1,)))]
+        made.fill_loop.change(made.slots)
+        for _ in range(5):
+            made.tick(["idle"] * CARDS)
+        watching = [Watching(made.clock, journal) for _ in made.slots]
+        for slot, filler in zip(made.slots, watching, strict=True):
+            slot.filler = filler
+        before = len(journal.last(None, 100))
+        made.tick(["held"] * CARDS)
+        assert [filler.rows for filler in watching] == [before, before]
+        assert len(journal.last(None, 100)) > before
+        journal.close()
+
+
 def test_rules_change_without_ending_what_runs() -> None:
     with machine(Wish((0,))) as made:
         (slot,) = made.slots

@@ -161,6 +161,7 @@ class FillLoop:
         for slot in self._all_slots():
             slot.ask_to_end()
         asked_s = self._world.clock.monotonic_s()
+        self._report()
         for slot in self._all_slots():
             slot.end(asked_s + slot.spec.rules.grace_s)
 
@@ -203,6 +204,7 @@ class FillLoop:
         for slot in self._leaving:
             with self._around(slot):
                 slot.turn(snapshot.at_s, slot.retired)
+        self._report()
         self._close_retired()
         self._events.stop_search_unless(self._occupied())
 
@@ -220,8 +222,15 @@ class FillLoop:
                     slot.turn(now_s, opened_by)
                 leaving = True
         if leaving:
+            self._report()
             self._events.stop_search_unless(self._occupied())
         return leaving
+
+    def _report(self) -> None:
+        """Report what all slots have done."""
+        for slot in self._all_slots():
+            with self._walls.around(f"the report on {slot.name}"):
+                slot.report()
 
     def _around(self, slot: FillerSlot) -> AbstractContextManager[None]:
         """Return the wall around a slot: its filler ends where it can no longer be told to leave."""

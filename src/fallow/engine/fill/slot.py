@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable
-from functools import cached_property
+from functools import cached_property, partial
 from typing import assert_never
 
 from fallow.actuators.claims.claims import ClaimFile
@@ -59,6 +59,7 @@ class FillerSlot:
         self._files: dict[str, ClaimFile] = {}
         self._queue = Queue(run.world.folder, stands(run.world), awake(run.world))
         self._marks: list[ClaimFile] = []
+        self._untold: list[Callable[[], None]] = []
         self._kill_sent_s: float | None = None
         self._freed_s: float | None = None
 
@@ -132,7 +133,7 @@ class FillerSlot:
         return self.filler.presence is not before
 
     def turn(self, at_s: float, against: Reason | Unknown | None, *, room: bool = True) -> None:
-        """Decide and act on one look. The report comes last: a journal on a slow disk must not delay a yield."""
+        """Decide and act on one look. `report` tells it, after all slots: a slow journal must delay no yield."""
         presence = Presence.ABSENT if self.filler is None else self.filler.presence
         ended = None if self.filler is None else self.filler.ended
         before = self.state
@@ -145,7 +146,13 @@ class FillerSlot:
         for action in decision.actions:
             self._perform(action, at_s)
         self._kill_silent_keeper(at_s)
-        self._report.turn(before, decision, against, self._freed_s)
+        self._untold.append(partial(self._report.turn, before, decision, against, self._freed_s))
+
+    def report(self) -> None:
+        """Write to the journal, and tell, what was done since the last report."""
+        untold, self._untold = self._untold, []
+        for tell in untold:
+            tell()
 
     def retire(self, reason: Reason) -> None:
         """Give the slot up: its filler yields in the ordinary way, and a suspended one is killed."""
@@ -175,7 +182,7 @@ class FillerSlot:
         """Ask the filler to leave, before `end` waits for it, so that several leave at the same time."""
         if self.filler is not None and self.filler.presence is Presence.RUNNING:
             self.filler.ask()
-            self._report.asked_to_end()
+            self._untold.append(self._report.asked_to_end)
 
     def kill(self) -> None:
         """Kill the filler, unless it is off its GPUs."""
@@ -214,7 +221,7 @@ class FillerSlot:
                 assert_never(action.verb)
         if self.state.phase is Phase.YIELDING and self.state.since_s == at_s:
             self._report.yield_begins(at_s, action.reason)
-        self._report.action(action, done=done)
+        self._untold.append(partial(self._report.action, action, done=done))
 
     def _kill_silent_keeper(self, at_s: float) -> None:
         """Kill the filler together with a keeper that was ordered to kill it and has not answered in time."""
