@@ -76,7 +76,7 @@ def test_one_user_s_claim_binds_another_who_may_take_the_card_afterwards(users: 
 
 def test_a_user_finds_files_that_another_made_though_the_kernel_protects_them(users: Users) -> None:
     for uid in (ADA, BOB, ADA, BOB):
-        code, out, err = users.run(uid, "pick")
+        code, out, err = users.run(uid, "pick", "-n", "2")
         assert (code, err) == (0, ""), out
     owners = {entry.stat().st_uid for entry in os.scandir(users.environ["FALLOW_CLAIM_DIR"])}
     assert owners == {ADA}
@@ -101,7 +101,7 @@ def test_a_folder_that_its_owner_shut_is_told_with_what_to_do(users: Users) -> N
 
 
 def test_a_file_that_its_owner_shut_is_told_and_nothing_runs(users: Users) -> None:
-    assert users.run(ADA, "pick")[0] == 0
+    assert users.run(ADA, "pick", "-n", "2")[0] == 0
     for entry in os.scandir(users.environ["FALLOW_CLAIM_DIR"]):
         os.chmod(entry, 0o600)
     code, out, err = users.run(BOB, "run", "--", "echo", "ran")

@@ -121,7 +121,7 @@ class ClaimFolder:
         return fd
 
     def peek(self, name: str) -> int | None:
-        """Open a file of the folder for reading only; None if there is none yet."""
+        """Open a file of the folder for reading only; None if there is none yet; raise FileRefused if it is unfit."""
         flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
         safe = file_name(name)
         try:
@@ -131,9 +131,11 @@ class ClaimFolder:
         except OSError as error:
             raise self._complaint(safe, error) from None
         facts = os.fstat(fd)
-        if not stat.S_ISREG(facts.st_mode):
+        is_plain = stat.S_ISREG(facts.st_mode)
+        if not is_plain or not folder_care.open_to_all(facts):
             os.close(fd)
-            raise FileRefused(f"its file {self.path}/{safe} {NOT_PLAIN}", facts.st_uid)
+            why = "is shut to others" if is_plain else NOT_PLAIN
+            raise FileRefused(f"its file {self.path}/{safe} {why}", facts.st_uid)
         return fd
 
     def still_there(self, name: str, identity: tuple[int, int]) -> bool:

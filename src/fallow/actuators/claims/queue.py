@@ -15,7 +15,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 
-from fallow.actuators.claims.claims import CLAIM_BYTE, ClaimFile, gate, label_of, read_label
+from fallow.actuators.claims.claims import CLAIM_BYTE, GATE, ClaimFile, gate, label_of, read_label
 from fallow.actuators.claims.fill_marks import filler_on
 from fallow.actuators.claims.folder import ClaimFolder, FileRefused
 from fallow.actuators.files import cpu_time, ofd_locks
@@ -249,11 +249,12 @@ class FolderWatch:
             self._inotify = None
 
     def wait(self, seconds: float, poll_s: float) -> bool:
-        """Wait until a file is closed or the time is over; return whether one was. Without inotify, poll."""
+        """Wait until a file is closed or the time is over; return whether one but the gate was. Else poll."""
         if self._inotify is None:
             self._sleep(min(seconds, poll_s))
             return True
-        return bool(self._inotify.read(timeout=max(0, int(seconds * 1000))))
+        closed = self._inotify.read(timeout=max(0, int(seconds * 1000)))
+        return any(event.name != GATE for event in closed)
 
     def close(self) -> None:
         """Stop watching."""

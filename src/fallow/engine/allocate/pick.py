@@ -195,8 +195,8 @@ def _choose(world: World, request: Request, allowed: Candidates, links: Links, *
     try:
         for gpu in allowed.gpus:
             try:
-                if isinstance(gpu.uuid, str):
-                    files[gpu.uuid] = ClaimFile(world.folder.open(gpu.uuid))
+                if isinstance(gpu.uuid, str) and (fd := world.folder.peek(gpu.uuid)) is not None:
+                    files[gpu.uuid] = ClaimFile(fd)
             except FileRefused as error:
                 shut[gpu.label] = refused_file(error)
         reservations = {uuid: _soft(queue.reservations(file, now_s)) for uuid, file in files.items()}
@@ -204,11 +204,19 @@ def _choose(world: World, request: Request, allowed: Candidates, links: Links, *
         free, reservations = without_fillers(world, fit, reservations, of_all_users=False)
         choice = choose(free, request.wanted, reservations, links, world.chance)
         for gpu in choice.gpus if reserve else ():
-            files[str(gpu.uuid)].reserve(now_s)
+            _reserve(world, str(gpu.uuid), now_s)
     finally:
         for file in files.values():
             file.close()
     return replace(choice, refused={**choice.refused, **shut})
+
+
+def _reserve(world: World, uuid: str, now_s: float) -> None:
+    file = ClaimFile(world.folder.open(uuid))
+    try:
+        file.reserve(now_s)
+    finally:
+        file.close()
 
 
 def _soft(reservations: Reservations) -> Reservations:
@@ -271,9 +279,12 @@ def _with_name(world: World, gpu: Gpu, why: Reason) -> str:
 def _reserved_for(world: World, gpu: Gpu, why: Reason) -> str:
     """Return who has claimed a GPU or is first in its queue; if that is over by now, only that."""
     try:
-        file = ClaimFile(world.folder.open(str(gpu.uuid)))
+        fd = world.folder.peek(str(gpu.uuid))
     except FallowError:
         return str(why)
+    if fd is None:
+        return str(Reason("given_back"))
+    file = ClaimFile(fd)
     world.look_patiently()
     try:
         claim = claim_on(world, file)

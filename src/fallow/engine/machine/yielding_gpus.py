@@ -113,7 +113,10 @@ def wait_until_clear(world: World, gpus: Iterable[Gpu], most_holders: int, say: 
 
 
 def _is_marked(world: World, gpu: Gpu) -> bool:
-    file = ClaimFile(world.folder.open(str(gpu.uuid)))
+    fd = world.folder.peek(str(gpu.uuid))
+    if fd is None:
+        return False
+    file = ClaimFile(fd)
     try:
         return filler_on(file) is not None
     finally:

@@ -95,7 +95,10 @@ class _Place:
 
     def _is_clear(self, uuid: str) -> bool:
         """Return whether no filler is on it that leaves. Anybody can mark a GPU, and such a mark may stay."""
-        file = ClaimFile(self._folder.open(uuid))
+        fd = self._folder.peek(uuid)
+        if fd is None:
+            return True
+        file = ClaimFile(fd)
         try:
             label = filler_on(file)
             return label is None or not self._is_true(file, label)
