@@ -112,7 +112,7 @@ def test_a_launch_that_waits_locks_its_time_of_arrival(folder: ClaimFolder, in_p
 
 def test_a_protection_has_the_fields_that_the_page_names(folder: ClaimFolder) -> None:
     number = ProtectionFolder(folder, str).place(parse_target(f"gpu:{UUID}"), 1e9, "debugging")
-    (name,) = folder.names()
+    (name,) = set(folder.names()) - {"gate"}
     assert re.fullmatch(r"protection-\d{9}", name)
     assert name.endswith(str(number))
     assert parts(content(folder, name)) == {"id", "target", "until", "why"}

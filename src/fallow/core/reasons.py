@@ -198,7 +198,7 @@ SENTENCES: Mapping[str, str] = {
     "unseen_memory": "{unseen_bytes} of its memory are held by no visible process",
     "too_busy": "{what} {load:.0%} is above {most:.0%}",
     "too_little_memory": "{free_bytes} of memory free, {needed_bytes} wanted",
-    "file_refused": "{error} (root puts that right: fallow doctor --fix)",
+    "file_refused": "{error} (its owner or root can remove it)",
     "left_over": "pid {pid} of an earlier launch still runs",
     "file_removed": "claimed by a launch whose claim file was removed",
     # Why another host answers nothing of use.

@@ -36,11 +36,9 @@ class LockTable:
         self._proc = proc
         try:
             with open(f"{proc.root}/locks", "rb") as file:
-                read = file.read(_MOST_READ)
+                self._lines = file.read(_MOST_READ).split(b"\n")
         except OSError:
-            read = None
-        self.is_whole = read is not None and len(read) < _MOST_READ
-        self._lines = (read or b"").split(b"\n")
+            self._lines = []
 
     def signers(self, inode: int) -> frozenset[int]:
         """Return the processes that have signed a file with a flock."""

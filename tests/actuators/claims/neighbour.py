@@ -5,7 +5,6 @@ Everything is loaded before root is given up. A deed that holds something says s
 
 import fcntl
 import os
-import signal
 import struct
 import sys
 
@@ -17,29 +16,6 @@ def lock(path: str, start: str, length: str, kind: str) -> None:
     fcntl.fcntl(fd, fcntl.F_OFD_SETLK if kind == "ofd" else fcntl.F_SETLK, flock)
     print("done", flush=True)
     sys.stdin.read()
-
-
-def lease(path: str) -> None:
-    """Make a file that nobody else can open for now."""
-    fd = os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600)
-    os.fchmod(fd, 0o666)
-    signal.signal(signal.SIGIO, signal.SIG_IGN)  # others would like to open it
-    fcntl.fcntl(fd, fcntl.F_SETLEASE, fcntl.F_WRLCK)
-    print("done", flush=True)
-    sys.stdin.read()
-
-
-def access_list(shut_out: int) -> bytes:
-    """Return an access list that is open to all but one user, as the kernel wants it: tags, rights, ids."""
-    everything, nobody_named = 7, 2**32 - 1
-    entries = [(0x01, everything), (0x04, everything), (0x10, everything), (0x20, everything)]
-    rows = [(tag, rights, nobody_named) for tag, rights in entries]
-    return struct.pack("<I", 2) + b"".join(struct.pack("<HHI", *row) for row in sorted([*rows, (0x02, 0, shut_out)]))
-
-
-def shut_out(name: str, path: str, uid: str) -> None:
-    """Put one user on the access list of a file or a folder of hers, as nobody."""
-    os.setxattr(path, f"system.posix_acl_{name}", access_list(int(uid)))
 
 
 def plant(kind: str, path: str) -> None:
@@ -66,12 +42,9 @@ def plant(kind: str, path: str) -> None:
 
 ACTIONS = {
     "lock": lock,
-    "lease": lease,
-    "shut out": shut_out,
     "plant": plant,
     "remove": os.unlink,
     "rename": os.rename,
-    "link": os.link,
 }
 
 

@@ -8,7 +8,8 @@ from contextlib import suppress
 
 import pytest
 
-from fallow.actuators.claims.claims import GATE, take
+from fallow.actuators.claims.claims import take
+from fallow.actuators.claims.folder import GATE
 from fallow.actuators.claims.queue import FolderWatch
 from fallow.core.errors import NotEnoughGpus
 from fallow.core.parked import ParkedJob

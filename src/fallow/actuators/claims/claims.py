@@ -16,7 +16,7 @@ from fcntl import F_DUPFD
 from fcntl import fcntl as fcntl_call
 from functools import cached_property, lru_cache
 
-from fallow.actuators.claims.folder import ClaimFolder, FileRefused, file_name
+from fallow.actuators.claims.folder import GATE, ClaimFolder, FileRefused, file_name
 from fallow.actuators.files import cpu_time, ofd_locks
 from fallow.core.reservations import Claim
 from fallow.core.units import printable
@@ -28,7 +28,7 @@ _RESERVATION_AT = _LABEL_BYTES
 _OLDEST_TICKET = 10**9  # no launch waits in the first second after boot
 _MOST_LOOKED_AT = 256  # locks in a queue: a user may have placed thousands
 _LOOKED_FOR_S = 0.005  # CPU time for that: the kernel goes through all locks of the file for each answer
-GATE, GATE_BYTE = "gate", 0
+GATE_BYTE = 0
 _GATE_PATIENCE_S = 2.0
 _LONGEST_COMMAND = 200
 _TRIES = 50  # in case the file is removed again and again
@@ -69,11 +69,6 @@ class ClaimFile:
     def is_untouched(self, *, but_for_filler: bool = False) -> bool:
         """Return whether there is no claim, no place in the queue and no mark of a filler, or none but that mark."""
         return ofd_locks.other(self.fd, _OLDEST_TICKET, CLAIM_BYTE if but_for_filler else FILLER_BYTE) is None
-
-    def is_claimed_for(self, path: str, uuid: str) -> bool:
-        """Return whether a launch has claimed this GPU by this file, which may be that of other GPUs too."""
-        seal = seal_of(path, uuid)
-        return ofd_locks.other(self.fd, seal, seal) is not None
 
     def label(self) -> Claim:
         """Return what the label says of the claim. Any user could have written it."""

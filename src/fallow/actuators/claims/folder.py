@@ -3,8 +3,8 @@
 It is sticky and has one file for each GPU, open to all. `fs.protected_regular` forbids O_CREAT on another user's
 file there, so a file is opened without it first and created only if there is none.
 
-The owner of the folder or of a file could remove it, so root takes over what it uses here (see folder_care). If
-something else is in the place of one file, only its GPU is refused.
+The owner of the folder or of a file can remove it. So the folder should be root's, and in a folder of another user
+root creates, writes and removes nothing. If something else is in the place of one file, only its GPU is refused.
 """
 
 import errno
@@ -14,22 +14,21 @@ from collections.abc import Mapping
 from contextlib import suppress
 from functools import lru_cache
 
-from fallow.actuators.claims import folder_care
-from fallow.actuators.claims.folder_care import NOT_PLAIN
 from fallow.core.errors import OF_THE_DISK, FallowError, NotPermitted, WrongUsage
 from fallow.core.shell_word import shell_word
 
 _SHARED = "/run/lock"
 _OURS = "/run/lock/fallow"
 _ELSEWHERE = "/tmp/fallow-claims"  # noqa: S108  shared on purpose; opened without following links
-_OPEN_TO_ALL = folder_care.FOLDER_MODE
+_FOLDER_MODE, _FILE_MODE = 0o1777, 0o666
+_NOT_PLAIN = "is not a plain file"
+GATE = "gate"
 _ELSE_NAME = "or name another folder in FALLOW_CLAIM_DIR, the same for every user"
 _OF_THE_PROCESS = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)  # the command line says which limit that is
-_BEING_MADE = 0o700
-_YIELDS = 10_000
+_NOT_MAPPED = 65534  # how root of the machine shows in a container with user IDs of its own
 _TRIES = 50  # in case the file is removed again and again
 _MOST_READ = 65536
-DRAFT = ".draft-"
+_DRAFT = ".draft-"
 
 
 class FileRefused(NotPermitted):
@@ -52,27 +51,25 @@ def folder_path(environ: Mapping[str, str]) -> str:
             raise WrongUsage(f"FALLOW_CLAIM_DIR={named} is relative: claims bind only who looks in the same folder")
         return named
     try:
-        everybody = stat.S_IMODE(os.stat(_SHARED).st_mode) & _OPEN_TO_ALL == _OPEN_TO_ALL
+        everybody = stat.S_IMODE(os.stat(_SHARED).st_mode) & _FOLDER_MODE == _FOLDER_MODE
     except OSError:
         everybody = False
     return _OURS if everybody or os.path.isdir(_OURS) else _ELSEWHERE
 
 
-def is_usual(path: str) -> bool:
-    """Return whether a folder is the one that is used where FALLOW_CLAIM_DIR is not set."""
-    return path in (_OURS, _ELSEWHERE)
+def to_give_it_to_root(path: str) -> str:
+    """Return what root runs to make a claim folder root's and open to all."""
+    if path == _OURS:
+        return "as root run: systemd-tmpfiles --create fallow.conf (fallow doctor --tmpfiles prints that file)"
+    return f"as root run: chown root: {shell_word(path)} && chmod 1777 {shell_word(path)}"
 
 
 class ClaimFolder:
     """The open folder."""
 
-    def __init__(
-        self, path: str, *, take_over: bool = True, elsewhere: folder_care.ClaimedElsewhere | None = None
-    ) -> None:
-        """Open it. As root: `take_over` makes another user's folder root's; with `elsewhere`, files are settled."""
+    def __init__(self, path: str) -> None:
         self.path = path
-        self._elsewhere = elsewhere if os.geteuid() == 0 else None
-        self._fd = _open_folder(path, take_over=take_over)
+        self._fd = _open_folder(path)
 
     @property
     def owner_uid(self) -> int:
@@ -90,35 +87,20 @@ class ClaimFolder:
 
     def refresh(self) -> None:
         """Open the folder again if it was removed and made again."""
-        if not folder_care.names(self.path, self._fd):
+        if not self._is_at_its_path():
             fresh = _open_folder(self.path)
             os.close(self._fd)
             self._fd = fresh
 
     def open(self, name: str) -> int:
         """Open a file of the folder for reading and writing, made if missing; raise FileRefused if it is unfit."""
-        fd = self.open_unsettled(name)
-        if self._elsewhere is not None:
-            self.settle(name, fd, self._elsewhere)
-        return fd
-
-    def settle(self, name: str, fd: int, elsewhere: folder_care.ClaimedElsewhere) -> None:
-        """Let an open file of root's show every claim on its GPU, unless one may be left on an earlier file."""
-        folder_care.settle(self.path, self._fd, file_name(name), fd, elsewhere)
-
-    def open_unsettled(self, name: str) -> int:
-        """Open a file as `open` does, and leave for later whether it shows every claim on its GPU."""
+        self.demand_change()
         safe = file_name(name)
         try:
             fd = self._open_or_create(safe)
         except OSError as error:
             raise self._complaint(safe, error) from None
-        why = folder_care.unfit(fd)
-        if why is not None:
-            uid = os.fstat(fd).st_uid
-            os.close(fd)
-            raise FileRefused(f"its file {self.path}/{safe} {why}", uid)
-        return fd
+        return self._fit(safe, fd)
 
     def peek(self, name: str) -> int | None:
         """Open a file of the folder for reading only; None if there is none yet; raise FileRefused if it is unfit."""
@@ -130,13 +112,14 @@ class ClaimFolder:
             return None
         except OSError as error:
             raise self._complaint(safe, error) from None
-        facts = os.fstat(fd)
-        is_plain = stat.S_ISREG(facts.st_mode)
-        if not is_plain or not folder_care.open_to_all(facts):
-            os.close(fd)
-            why = "is shut to others" if is_plain else NOT_PLAIN
-            raise FileRefused(f"its file {self.path}/{safe} {why}", facts.st_uid)
-        return fd
+        return self._fit(safe, fd)
+
+    def demand_change(self) -> None:
+        """Raise NotPermitted if we are root and the folder is another user's: root changes nothing there."""
+        uid = self.owner_uid
+        if os.geteuid() == 0 and uid not in (0, _NOT_MAPPED):
+            whose = f"the claim folder {self.path} is of user ID {uid}, and root changes nothing in it"
+            raise NotPermitted(f"{whose}; {to_give_it_to_root(self.path)}, {_ELSE_NAME}")
 
     def still_there(self, name: str, identity: tuple[int, int]) -> bool:
         """Return whether the file of this device and inode is still the one that others find under its name."""
@@ -153,14 +136,6 @@ class ClaimFolder:
         except OSError:
             return 0
 
-    def is_settled(self, name: str) -> bool:
-        """Return whether a file shows every claim on its GPU: only root can replace it, and none is on another."""
-        try:
-            facts = os.stat(file_name(name), dir_fd=self._fd, follow_symlinks=False)
-        except OSError:
-            return False
-        return folder_care.is_settled(facts) and folder_care.keeps_files(self.path, self._fd)
-
     def names(self) -> list[str]:
         """Return the names of all files in the folder."""
         return os.listdir(self._fd)
@@ -171,19 +146,18 @@ class ClaimFolder:
         try:
             facts = os.fstat(fd)
             if not stat.S_ISREG(facts.st_mode):
-                raise OSError(errno.EINVAL, f"it {NOT_PLAIN}")
+                raise OSError(errno.EINVAL, f"it {_NOT_PLAIN}")
             return os.read(fd, most_bytes), facts
         finally:
             os.close(fd)
 
     def add(self, name: str, content: bytes, mode: int = 0o644) -> bool:
         """Add a file that has its content and mode from the first moment; False if there is one of that name."""
-        draft = f"{DRAFT}{os.urandom(12).hex()}"  # a random name that nobody can have taken
+        self.demand_change()
+        draft = f"{_DRAFT}{os.urandom(12).hex()}"  # a random name that nobody can have taken
         fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600, dir_fd=self._fd)
         try:
             os.fchmod(fd, mode)  # whatever the umask is
-            if mode == folder_care.FILE_MODE:
-                folder_care.begin_unsettled(fd)
             os.write(fd, content)
             os.link(draft, name, src_dir_fd=self._fd, dst_dir_fd=self._fd)
         except FileExistsError:
@@ -194,19 +168,9 @@ class ClaimFolder:
                 os.unlink(draft, dir_fd=self._fd)
         return True
 
-    def put_anew(self, name: str) -> None:
-        """Put a new file in the place of one that all users may write to; who has the old one open keeps that."""
-        draft = f"{DRAFT}{os.urandom(12).hex()}"
-        fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600, dir_fd=self._fd)
-        try:
-            os.fchmod(fd, folder_care.FILE_MODE)
-            folder_care.begin_unsettled(fd)
-            os.rename(draft, file_name(name), src_dir_fd=self._fd, dst_dir_fd=self._fd)
-        finally:
-            os.close(fd)
-
     def remove(self, name: str) -> None:
         """Remove a file; the folder is sticky, so only its owner or root can."""
+        self.demand_change()
         os.unlink(name, dir_fd=self._fd)
 
     def _open_or_create(self, name: str) -> int:
@@ -215,8 +179,24 @@ class ClaimFolder:
             try:
                 return os.open(name, flags, dir_fd=self._fd)
             except FileNotFoundError:
-                self.add(name, b"", folder_care.FILE_MODE)  # if another process was faster, its file is opened
+                self.add(name, b"", _FILE_MODE)  # if another process was faster, its file is opened
         raise OSError(errno.EBUSY, "somebody removes it as often as it is made")
+
+    def _fit(self, name: str, fd: int) -> int:
+        """Return an open file, or close it and raise FileRefused: anybody must be able to write to it."""
+        facts = os.fstat(fd)
+        is_plain = stat.S_ISREG(facts.st_mode)
+        if is_plain and facts.st_mode & _FILE_MODE == _FILE_MODE:
+            return fd
+        os.close(fd)
+        why = "is shut to others" if is_plain else _NOT_PLAIN
+        raise FileRefused(f"its file {self.path}/{name} {why}", facts.st_uid)
+
+    def _is_at_its_path(self) -> bool:
+        try:
+            return os.path.samestat(os.stat(self.path, follow_symlinks=False), os.fstat(self._fd))
+        except OSError:
+            return False
 
     def _complaint(self, name: str, error: OSError) -> FallowError | OSError:
         path = f"{self.path}/{name}"
@@ -233,7 +213,7 @@ class ClaimFolder:
         if error.errno == errno.ELOOP:
             return FileRefused(f"its file {path} is a symbolic link, which fallow does not follow", uid)
         if error.errno in (errno.EISDIR, errno.ENXIO):
-            return FileRefused(f"its file {path} {NOT_PLAIN}", uid)
+            return FileRefused(f"its file {path} {_NOT_PLAIN}", uid)
         shut = error.errno in (errno.EACCES, errno.EPERM)
         return FileRefused(f"its file {path} {'is shut to us' if shut else f'cannot be used: {error.strerror}'}", uid)
 
@@ -244,8 +224,9 @@ def file_name(name: str) -> str:
     return "".join(letter if letter.isalnum() or letter == "-" else "_" for letter in name)
 
 
-def _open_folder(path: str, *, take_over: bool = True) -> int:
-    made = _make(path)
+def _open_folder(path: str) -> int:
+    if not os.path.lexists(path):
+        _make(path)
     try:
         fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError as error:
@@ -255,20 +236,33 @@ def _open_folder(path: str, *, take_over: bool = True) -> int:
             f"cannot open the claim folder {path}: {error.strerror}; see what is there, {_ELSE_NAME}"
         ) from None
     try:
-        _fit(path, fd, made=made, take_over=take_over)
+        _demand_access(path, fd)
     except BaseException:
         os.close(fd)
         raise
     return fd
 
 
-def _make(path: str) -> bool:
-    """Make the folder; return whether it did not exist."""
+def _make(path: str) -> None:
+    """Make the folder. It gets its name when it is complete, and never replaces one, since none is without a gate."""
+    above = os.path.dirname(path.rstrip("/"))
+    draft = f"{path.rstrip('/')}{_DRAFT}{os.urandom(12).hex()}"
     try:
-        os.mkdir(path, _BEING_MADE)
-    except FileExistsError:
-        _wait_until_made(path)
-        return False
+        if os.geteuid() == 0 and os.stat(above).st_uid not in (0, _NOT_MAPPED):
+            raise NotPermitted(f"root makes no claim folder in {above}, which is another user's; {_ELSE_NAME[3:]}")
+        os.mkdir(draft, 0o700)
+        fd = os.open(draft, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        try:
+            _fill(fd)
+            os.rename(draft, path)
+        except OSError:
+            with suppress(FileNotFoundError):
+                os.unlink(GATE, dir_fd=fd)
+            os.rmdir(draft)
+            if not os.path.lexists(path):
+                raise
+        finally:
+            os.close(fd)
     except OSError as error:
         if error.errno in OF_THE_DISK:
             raise FallowError(
@@ -276,25 +270,17 @@ def _make(path: str) -> bool:
             ) from None
         why = "its file system is mounted read-only" if error.errno == errno.EROFS else error.strerror
         raise NotPermitted(f"cannot make the claim folder {path}: {why}; let root make it, {_ELSE_NAME}") from None
-    return True
 
 
-def _wait_until_made(path: str) -> None:
-    """Wait while the folder is shut to us because another process makes it, which opens it to all in a moment."""
-    with suppress(FileNotFoundError):
-        for _ in range(_YIELDS):
-            if os.access(path, os.R_OK, effective_ids=True) or stat.S_IMODE(os.lstat(path).st_mode) != _BEING_MADE:
-                return
-            os.sched_yield()
+def _fill(fd: int) -> None:
+    """Put a gate into a new folder, and open both to all, whatever the umask is."""
+    gate = os.open(GATE, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600, dir_fd=fd)
+    os.fchmod(gate, _FILE_MODE)
+    os.close(gate)
+    os.fchmod(fd, _FOLDER_MODE)
 
 
-def _fit(path: str, fd: int, *, made: bool, take_over: bool) -> None:
-    """Open a new folder to all; as root take over another user's. Raise NotPermitted if it cannot be used."""
-    facts = os.fstat(fd)
-    if made:
-        os.fchmod(fd, _OPEN_TO_ALL)
-    elif take_over and os.geteuid() == 0 and facts.st_uid != 0 and _may_take_over(path, facts):
-        folder_care.take_over_folder(path, fd)  # if that fails, the owner is checked later
+def _demand_access(path: str, fd: int) -> None:
     if os.access(".", os.W_OK | os.X_OK, dir_fd=fd, effective_ids=True):
         return
     if os.fstatvfs(fd).f_flag & os.ST_RDONLY:
@@ -302,11 +288,3 @@ def _fit(path: str, fd: int, *, made: bool, take_over: bool) -> None:
         raise NotPermitted(f"{where}; remount it, {_ELSE_NAME}")
     way = f"as its owner or root run: chmod 1777 {shell_word(path)}"
     raise NotPermitted(f"the claim folder {path} is shut to this user; {way}")
-
-
-def _may_take_over(path: str, facts: os.stat_result) -> bool:
-    """Return whether root may take over the folder: it is the usual one, or its owner opened it to all.
-
-    FALLOW_CLAIM_DIR may name a user's home by mistake, which must not be taken over.
-    """
-    return is_usual(path) or stat.S_IMODE(facts.st_mode) & _OPEN_TO_ALL == _OPEN_TO_ALL

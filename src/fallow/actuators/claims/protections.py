@@ -170,7 +170,7 @@ class ProtectionFolder:
     def _clear_away(self, wall_s: float) -> None:
         for number, seen in list(self._reading.seen.items()):
             if seen.word.says is not Says.NONSENSE and self._is_over(seen, wall_s):
-                with suppress(OSError):
+                with suppress(OSError, NotPermitted):
                     found = os.stat(file_name(number), dir_fd=self._folder.fd, follow_symlinks=False)
                     if facts_of(found) == seen.facts:  # and not another file that was put there since
                         self._folder.remove(file_name(number))
@@ -216,6 +216,7 @@ class ProtectionFolder:
 
     def _write_released(self, number: int) -> None:
         """Write the release into the file, which only its owner and root can do."""
+        self._folder.demand_change()
         seen = self._reading.read(number)
         until_s = math.inf if seen is None else seen.word.protection.until_wall_s
         fd = os.open(file_name(number), _WRITE, dir_fd=self._folder.fd)

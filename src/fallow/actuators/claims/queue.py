@@ -15,9 +15,9 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 
-from fallow.actuators.claims.claims import CLAIM_BYTE, GATE, ClaimFile, gate, label_of, read_label
+from fallow.actuators.claims.claims import CLAIM_BYTE, ClaimFile, gate, label_of, read_label
 from fallow.actuators.claims.fill_marks import filler_on
-from fallow.actuators.claims.folder import ClaimFolder, FileRefused
+from fallow.actuators.claims.folder import GATE, ClaimFolder, FileRefused
 from fallow.actuators.files import cpu_time, ofd_locks
 from fallow.core.errors import FallowError
 from fallow.core.reservations import JUST_PICKED, NOTHING_RESERVED, Claim, Reservations, Waiter

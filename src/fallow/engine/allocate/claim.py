@@ -4,7 +4,7 @@ import os
 from collections.abc import Callable, Sequence
 
 from fallow.actuators.claims.claims import HeldClaim, seal_of, take
-from fallow.actuators.claims.folder import FileRefused
+from fallow.actuators.claims.folder import FileRefused, to_give_it_to_root
 from fallow.actuators.claims.queue import FolderWatch, QueueEntry, sweep
 from fallow.core.errors import NotEnoughGpus
 from fallow.core.gpu import Gpu
@@ -155,18 +155,14 @@ def _left_over(world: World, gpus: Sequence[Gpu], *, shared: bool) -> dict[str, 
     """Return, by label, why an earlier launch still has a GPU although its claim file does not show it.
 
     It may be a process of ours that closed its claim and lives on, or a claim on a file that was removed since, which
-    the kernel's table of locks still shows. The table is not asked if the file is settled, because any user can
-    make such a lock on a file of their own.
+    the kernel's table of locks still shows.
     """
     found = {} if shared else world.proc.launched_on(tuple(str(gpu.uuid) for gpu in gpus), world.has_the_same_gpus)
-    table: LockTable | None = None
+    table = LockTable(world.proc)
     against: dict[str, Reason] = {}
     for gpu in gpus:
         uuid = str(gpu.uuid)
-        lock = None
-        if not world.folder.is_settled(uuid):
-            table = LockTable(world.proc) if table is None else table
-            lock = table.elsewhere(seal_of(world.folder.path, uuid), world.folder.inode(uuid))
+        lock = table.elsewhere(seal_of(world.folder.path, uuid), world.folder.inode(uuid))
         if uuid in found:
             against[gpu.label] = Reason("left_over", pid=found[uuid])
         elif lock is not None and not (shared and lock.shared):
@@ -211,11 +207,11 @@ def claim(
 
 
 def warn_of_folder_owner(world: World, say: Callable[[str], None]) -> None:
-    """Warn that the owner of the claim folder, if another user, can remove claims."""
+    """Warn that the owner of the claim folder, if another user, can remove claims. Root does not claim in it."""
     uid = world.folder.owner_uid
-    if uid not in (0, os.geteuid()):
+    if os.geteuid() != 0 and uid not in (0, os.geteuid()):
         can = f"{world.folder.path} is {user_name(uid)}'s, who can take claims away"
-        say(f"the claim folder {can}; root puts that right: fallow doctor --fix")
+        say(f"the claim folder {can}; {to_give_it_to_root(world.folder.path)}")
 
 
 def _claim_now(launch: _Launch) -> Claimed:

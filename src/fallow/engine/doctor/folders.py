@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from shlex import quote
 
-from fallow.actuators.claims.folder import ClaimFolder, FileRefused, folder_path
-from fallow.actuators.claims.folder_care import access_lists
+from fallow.actuators.claims.folder import ClaimFolder, FileRefused, folder_path, to_give_it_to_root
 from fallow.actuators.files.state_folder import OWN_FOLDER, prepared
 from fallow.core.errors import ConfigWrong, FallowError
 from fallow.core.missing import remedy
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
     import sqlite3
 
 _OPEN_TO_ALL = 0o1777
-_FIX = "fallow doctor --fix"
 _OF_PEOPLE = ("protection-", "waiting-", ".")
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
@@ -36,7 +34,7 @@ def claims(world: World) -> Iterator[CheckFinding]:
         yield _to_be_made("claims", what, path, f"as root: mkdir -p -m 1777 {quote(path)}")
         return
     try:
-        folder = ClaimFolder(path, take_over=False)
+        folder = ClaimFolder(path)
     except FallowError as error:
         instead = "look what is there, or set FALLOW_CLAIM_DIR to another folder"
         yield broken("claims", f"{error}: nothing can be claimed or protected", instead)
@@ -45,22 +43,19 @@ def claims(world: World) -> Iterator[CheckFinding]:
     mode, owner = stat.S_IMODE(found.st_mode), user_name(found.st_uid)
     names = folder.names()
     unfit = sorted(_unfit(folder, names))
-    listed = access_lists(folder.fd)
     folder.close()
     if _is_full(path):
         means = f"the disk of {what} is full: nothing can be protected, and new GPUs cannot be claimed"
         yield broken("claims", means, f"make room: df {quote(path)}")
     elif mode & _OPEN_TO_ALL != _OPEN_TO_ALL:
         means = f"{what} has mode {mode:04o}: some users cannot claim GPUs, or can delete the claims of others"
-        yield broken("claims", means, f"chmod 1777 {quote(path)}, or as root: {_FIX}")
-    elif listed:
-        means = f"{what} has an access list, which can shut some users out of claims"
-        yield broken("claims", means, f"as root: {_FIX}")
+        yield broken("claims", means, f"as its owner or root: chmod 1777 {quote(path)}")
     elif unfit:
-        yield broken("claims", f"in {what}: {'; '.join(unfit[:3])}: these GPUs are never picked", f"as root: {_FIX}")
+        instead = "let their owners or root remove them"
+        yield broken("claims", f"in {what}: {'; '.join(unfit[:3])}: these GPUs are never picked", instead)
     elif found.st_uid != 0:
         means = f"{what} is {owner}'s, who could delete the claims and protections of others"
-        yield lacking("claims", means, f"as root: {_FIX}")
+        yield lacking("claims", means, to_give_it_to_root(path))
     else:
         protections = sum(name.startswith("protection-") for name in names)
         yield ok("claims", f"{what} works for all users; {protections} protection{'' if protections == 1 else 's'}")
@@ -77,13 +72,7 @@ def _unfit(folder: ClaimFolder, names: list[str]) -> Iterator[str]:
             yield f"{error}; it is {'?' if error.uid is None else user_name(error.uid)}'s"
             continue
         if fd is not None:
-            facts, listed = os.fstat(fd), access_lists(fd)
             os.close(fd)
-            its = f"its file {folder.path}/{name}"
-            if stat.S_IMODE(facts.st_mode) & 0o666 != 0o666:
-                yield f"{its} cannot be opened by others; it is {user_name(facts.st_uid)}'s"
-            elif listed:
-                yield f"{its} has an access list, which can shut some users out; it is {user_name(facts.st_uid)}'s"
 
 
 def state(world: World) -> Iterator[CheckFinding]:

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Mapping
-from functools import cache, cached_property, partial
+from functools import cached_property
 
 from fallow.actuators.claims.folder import ClaimFolder, folder_path
 from fallow.core.errors import NoDriver
@@ -15,7 +15,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from fallow.actuators.claims.folder_care import ClaimedElsewhere
     from fallow.actuators.claims.protections import ProtectionFolder
     from fallow.core.visibility import Viewer
     from fallow.engine.machine.daemon_client import DaemonClient
@@ -73,24 +72,7 @@ class World:
     @cached_property
     def folder(self) -> ClaimFolder:
         """Return the folder with the claims of all users."""
-        return ClaimFolder(folder_path(self.environ), elsewhere=self.claimed_elsewhere)
-
-    def claimed_elsewhere(self, uuid: str, inode: int) -> bool:
-        """Return whether a GPU may be claimed by another file than that of the inode, as by a removed one."""
-        return self.claims_elsewhere()(uuid, inode)
-
-    def claims_elsewhere(self) -> "ClaimedElsewhere":
-        """Return `claimed_elsewhere` for several GPUs: it reads the table of locks once, when first asked."""
-        from fallow.actuators.claims.claims import seal_of
-        from fallow.readers.lock_table import LockTable
-
-        read = cache(partial(LockTable, self.proc))
-
-        def asked(uuid: str, inode: int) -> bool:
-            seal = seal_of(folder_path(self.environ), uuid)
-            return not read().is_whole or read().elsewhere(seal, inode) is not None
-
-        return asked
+        return ClaimFolder(folder_path(self.environ))
 
     @cached_property
     def protections(self) -> "ProtectionFolder":

@@ -22,12 +22,11 @@ ABOUT = """\
 Check the installation: driver, GPUs, folders, daemon, and each permission that
 fallow can use. Each part is ok, lacking (something does not work here, the rest
 does) or broken, and what to do is printed. The exit code is 1 if anything is
-broken. Nothing is changed without --fix."""
+broken. Nothing is changed."""
 EXAMPLES = """\
   fallow doctor
   sudo fallow doctor              what the daemon of root would find
   fallow doctor --json | jq '.checks[] | select(.state != "ok")'
-  sudo fallow doctor --fix        make the claim folder safe from other users
   fallow doctor --unit | sudo tee /etc/systemd/system/fallow.service
   fallow doctor --tmpfiles | sudo tee /etc/tmpfiles.d/fallow.conf
   fallow doctor --sysusers | sudo tee /etc/sysusers.d/fallow.conf"""
@@ -49,15 +48,11 @@ def add_options(made: Parser) -> None:
         action="store_true",
         help="print a line for systemd-sysusers that makes a group for operators, and check nothing",
     )
-    made.add_argument(
-        "--fix", action="store_true", help="as root, give the claim folder and its files to root, open to all users"
-    )
-    made.add_argument("--dry-run", action="store_true", help="with --fix, change nothing and print what would change")
 
 
 def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
     """Run the checks, and print the findings."""
-    if args.json and (args.unit or args.tmpfiles or args.sysusers or args.fix):
+    if args.json and (args.unit or args.tmpfiles or args.sysusers):
         raise WrongUsage("--json is only for the checks", "leave it out, or leave the other option out")
     if args.unit:
         program = _own_words()
@@ -71,10 +66,6 @@ def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
     if args.sysusers:
         print(_shipped("fallow.sysusers.conf"), end="")
         return 0
-    if args.fix:
-        return _fix(world, dry_run=args.dry_run)
-    if args.dry_run:
-        raise WrongUsage("--dry-run goes with --fix: without it nothing is changed")
     from fallow.engine.doctor import examine
 
     voice.detail("checking; this takes a few seconds")
@@ -84,18 +75,6 @@ def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
     else:
         _show(found)
     return _UNHEALTHY if any(each.health is Health.BROKEN for each in found) else 0
-
-
-def _fix(world: World, *, dry_run: bool) -> int:
-    from fallow.engine.doctor.fix import fix
-
-    actions = 0
-    for action in fix(world, dry_run=dry_run):
-        print(action)
-        actions += 1
-    if not actions:
-        print("nothing is to be done: the claim folder is as it should be")
-    return 0
 
 
 def _shipped(name: str) -> str:

@@ -126,9 +126,9 @@ def _be_up(
     """Run the daemon, and return the signal that ended it; None if its time was over."""
     from fallow.engine.config.location import searched
     from fallow.engine.daemon.loop import Daemon
-    from fallow.engine.doctor.fix import own_the_folder
+    from fallow.engine.doctor.root_folder import demand_root_folder
 
-    own_the_folder(world, voice.note)
+    demand_root_folder(world, voice.note)
     sys.setswitchinterval(_SWITCH_S)
     raise_own_limits()
     share_one_heap()
