@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from fallow.actuators.claims.folder import ClaimFolder
 from fallow.actuators.claims.protection_file import Says, understood
 from fallow.actuators.claims.protections import ProtectionFolder
-from fallow.core.errors import WrongUsage
+from fallow.core.errors import NotPermitted, WrongUsage
 from fallow.core.protections import Everything, OneGpu, Protection, parse_target
 from fallow.interfaces.render.as_json import protection_facts
 from tests.actuators.claims.test_users import ADA, BOB, Users
@@ -563,3 +563,16 @@ def test_the_owners_of_thousands_of_files_are_not_all_looked_up_at_once(claims: 
     asked.clear()
     protections.active(NOW_S)
     assert not asked, "each was asked about once"
+
+
+@pytest.mark.as_root
+def test_a_release_writes_into_no_file_that_has_another_name(claims: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    """In a folder that is not sticky a release is written, and anybody can put any file there."""
+    protections = folder_of(claims)
+    claims.chmod(0o777)
+    secret = tmp_path / "secret"
+    secret.write_text("mine")
+    os.link(secret, claims / "protection-100000005")
+    with pytest.raises(NotPermitted):
+        protections.release(100000005)
+    assert secret.read_text() == "mine"

@@ -11,8 +11,10 @@ written into the file, which only its owner and root can do.
 A protection of a process ends with the process, if that is certain: its pid must be of our own pid namespace.
 """
 
+import errno
 import math
 import os
+import stat
 from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -127,7 +129,7 @@ class ProtectionFolder:
             if _who_can_remove(self._folder)[1] <= {0, uid}:
                 self._folder.remove(name)
             else:
-                self._write_released(number)
+                self._write_released(number, uid)
         except FileNotFoundError:
             self._release_kept(number)
         except PermissionError:
@@ -214,13 +216,16 @@ class ProtectionFolder:
             self._told[kind, uid] += 1
             tell(sentence)
 
-    def _write_released(self, number: int) -> None:
-        """Write the release into the file, which only its owner and root can do."""
+    def _write_released(self, number: int, uid: int) -> None:
+        """Write the release into the file of that owner, which only the owner and root can do."""
         self._folder.demand_change()
         seen = self._reading.read(number)
         until_s = math.inf if seen is None else seen.word.protection.until_wall_s
         fd = os.open(file_name(number), _WRITE, dir_fd=self._folder.fd)
         try:
+            facts = os.fstat(fd)
+            if not stat.S_ISREG(facts.st_mode) or facts.st_uid != uid or facts.st_nlink != 1:
+                raise OSError(errno.EINVAL, "its file is not a plain file of its owner under one name")
             content = written_released(number, until_s)
             os.pwrite(fd, content, 0)
             os.ftruncate(fd, len(content))
