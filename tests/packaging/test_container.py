@@ -29,7 +29,6 @@ SIMULATED = {
     "FALLOW_SOCKET": "/run/fallow/fallow.sock",
 }
 """Simulated GPUs in the places of real ones, which the guide shares with the machine."""
-NEIGHBOUR = 54329
 OWN_PIDS = os.readlink("/proc/self/ns/pid") != "pid:[4026531836]"
 
 
@@ -153,32 +152,6 @@ def compose_starts_and_ends_it(podman: Podman, folder: pathlib.Path, volumes: li
     compose(down.replace(str(COMPOSE.relative_to(REPOSITORY)), with_ours))
     assert podman("ps", "--all", "--quiet", "--filter", "name=fallow") == ""
     assert not (folder / "run-fallow/fallow.sock").exists(), "it was killed"
-
-
-@pytest.mark.as_root
-def test_a_claim_folder_that_a_neighbour_made_first_keeps_nothing_from_starting(
-    simulated: Fallow, open_folder: pathlib.Path
-) -> None:
-    claims = open_folder / "first"
-    claims.mkdir()
-    claims.chmod(0o1777)
-    os.chown(claims, NEIGHBOUR, NEIGHBOUR)
-    rights = option(words_of_the_guide(), "--cap-add")[0].lower().split(",")
-    with subprocess.Popen(
-        [
-            *("setpriv", f"--bounding-set=-all,{','.join(f'+{name}' for name in rights)}", "--no-new-privs"),
-            *(str(BIN / "fallow"), "up", "--listen", "127.0.0.1:0"),
-        ],
-        env={**simulated.environ, "FALLOW_CLAIM_DIR": str(claims)},
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as daemon:
-        assert daemon.stderr is not None
-        said = next((line for line in daemon.stderr if "the page is at" in line), None)
-        daemon.terminate()
-        daemon.communicate(timeout=LIMIT_S)
-    assert said is not None
-    assert claims.stat().st_uid == 0
 
 
 @pytest.mark.as_root
