@@ -6,6 +6,7 @@ import pytest
 
 from fallow.core.cluster import ClusterJob, Engine, NodeGpu, PodGpus
 from fallow.core.protections import ClusterPart, Everything, OneClusterJob, OneUser, Protection, Target
+from fallow.core.value import replace
 from fallow.policies.arbiter import ProtectRules
 from fallow.policies.cluster_gate import left_alone
 
@@ -33,6 +34,12 @@ def test_a_job_is_protected_by_its_user_root_and_who_runs_the_daemon_and_by_nobo
     assert is_left(ADAS, target, "root")
     assert is_left(ADAS, target, "fallow")
     assert not is_left(ADAS, target, "mallory")
+
+
+def test_the_protection_of_a_node_covers_the_pods_on_it() -> None:
+    on_n1 = replace(NOBODYS, places=(PodGpus("ml", "web-1", 1, node="n1"),))
+    assert is_left(on_n1, ClusterPart("node", "n1"), "root")
+    assert not is_left(on_n1, ClusterPart("node", "n2"), "root")
 
 
 def test_protections_that_cannot_be_read_protect_everything() -> None:

@@ -1,4 +1,4 @@
-"""A job of a cluster is idle only if each of its GPUs is known to be, and protections are found by any name."""
+"""A job of a cluster is idle only if each of its GPUs is known to be."""
 
 from collections.abc import Sequence
 
@@ -9,11 +9,8 @@ from hypothesis import strategies as st
 from fallow.core.actions import Ask, Kill
 from fallow.core.cluster import ClusterJob, ClusterNode, Engine, GpuPlace, GpuReading, NodeGpu, PodGpus, Readings
 from fallow.core.job import GpuKey, JobActivity
-from fallow.core.protections import ClusterPart, Everything, OneClusterJob, OneGpu, OneProcess, OneUser, Protection
 from fallow.core.unknown import Unknown
-from fallow.policies.arbiter import ProtectRules
-from fallow.policies.cluster_gate import ClusterLadder, ClusterRule, JobCount, count, covers, left_alone
-from fallow.policies.cluster_protected import ProtectionIndex
+from fallow.policies.cluster_gate import ClusterLadder, ClusterRule, JobCount, count
 from fallow.policies.cluster_use import JobUse, ReadingIndex, could_do_with, job_use
 
 NODES = ("n1", "n2", "N3.example.org")
@@ -97,7 +94,7 @@ def test_a_gpu_in_another_node_than_the_pods_never_makes_the_pod_idle() -> None:
 
     def activity(host: str, node: str) -> JobActivity:
         reading = GpuReading(GpuKey(host, "GPU-1"), 0, 0.0, pod_uid="uid-of-a")
-        held = job((PodGpus("ml", "a", 1, "uid-of-a", on_node=node),))
+        held = job((PodGpus("ml", "a", 1, "uid-of-a", node=node),))
         return job_use(held, ReadingIndex(Readings(10.0, 60.0, (reading,)), nodes)).activity
 
     idle, unknown = JobActivity.IDLE, JobActivity.UNKNOWN
@@ -179,30 +176,3 @@ def test_a_job_is_asked_only_after_so_much_witnessed_idleness_and_killed_only_wh
             assert idle_s >= 300
         if any(isinstance(action, Ask | Kill) for action in actions):
             assert use.activity is JobActivity.IDLE
-
-
-names = st.sampled_from(["ada", "bob", "gpu", "lab", "n1", "ml/a", "GPU-1", "7"])
-targets = st.one_of(
-    st.just(Everything()),
-    st.builds(OneUser, names),
-    st.builds(OneGpu, names),
-    st.just(OneProcess(1, 1)),
-    st.sampled_from([OneClusterJob("slurm:7"), OneClusterJob("slurm:7_2"), OneClusterJob("slurm:77")]),
-    st.builds(ClusterPart, st.sampled_from(["partition", "account", "node", "pod", "qos"]), names),
-)
-protections = st.lists(targets, max_size=6).map(
-    lambda found: [Protection(n + 1, target, 9e9, "", "root") for n, target in enumerate(found)]
-)
-
-
-@given(placed=protections, user=st.sampled_from(["ada", ""]), uuids=st.frozensets(st.just("GPU-1")))
-def test_the_index_of_protections_finds_every_one_that_covers_a_job(
-    placed: list[Protection], user: str, uuids: frozenset[str]
-) -> None:
-    held = job((NodeGpu("n1", 0), PodGpus("ml", "a", 1)), user)
-    found = ProtectionIndex(placed).candidates(held, uuids)
-    assert [each.id for each in placed if covers(each.target, held, uuids)] == sorted(
-        {each.id for each in found if covers(each.target, held, uuids)}
-    )
-    by_index, slowly = (left_alone(held, uuids, each, ProtectRules(), 0.0) for each in (found, placed))
-    assert (by_index is None) is (slowly is None)

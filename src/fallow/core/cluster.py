@@ -58,7 +58,7 @@ class PodGpus:
     """What no other pod was or will be called: the kernel says it of its processes."""
     doubt: str = ""
     """Why it may hold other GPUs, too; one of `count` stands for them then."""
-    on_node: str = ""
+    node: str = ""
     """The node that the engine runs it on: GPUs of another are not its."""
 
     def __str__(self) -> str:
@@ -135,7 +135,7 @@ class ClusterJob:
     @property
     def nodes(self) -> tuple[str, ...]:
         """Return the nodes that its GPUs are in, as far as the engine says it."""
-        return tuple(dict.fromkeys(place.node for place in self.places if isinstance(place, NodeGpu)))
+        return tuple(dict.fromkeys(place.node for place in self.places if place.node))
 
     @property
     def gpu_count(self) -> int:

@@ -71,15 +71,15 @@ def cluster_target(text: str) -> OneClusterJob | ClusterPart:
     raise WrongUsage(f"{printable(text[:_LONGEST])!r} names nothing of a cluster", f"write it as {_example(kind)}")
 
 
-def concerns(target: OneClusterJob | ClusterPart | OneUser, job: ClusterJob, nodes: tuple[str, ...]) -> bool:
-    """Return whether a job is meant; `nodes`: where its GPUs are, as far as that is known."""
+def concerns(target: OneClusterJob | ClusterPart | OneUser, job: ClusterJob) -> bool:
+    """Return whether a job is meant."""
     match target:
         case OneClusterJob(key=key):
             return names_job(key, job)
         case OneUser(name=name):
             return job.user == name
         case ClusterPart(kind="node", name=name):
-            return name in nodes
+            return name in job.nodes
         case ClusterPart(kind="pod", name=name):
             places = (f"{place.namespace}/{place.pod}" for place in job.places if isinstance(place, PodGpus))
             return job.key == f"kubernetes:Pod/{name}" or name in places

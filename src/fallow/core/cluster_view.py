@@ -163,7 +163,7 @@ def cluster_view(board: ClusterBoard, viewer: Viewer) -> ClusterView:
 
 def meant(board: ClusterBoard, target: OneClusterJob | ClusterPart | OneUser) -> ClusterBoard:
     """Return the cluster with only the jobs that are meant, and of a node only that one; the rest of it stays."""
-    jobs = tuple(each for each in board.jobs if concerns(target, each.job, _nodes(each)))
+    jobs = tuple(each for each in board.jobs if concerns(target, each.job))
     nodes = board.nodes
     if isinstance(target, ClusterPart) and target.kind == "node":
         nodes = tuple(node for node in nodes if node.name == target.name)

@@ -16,7 +16,7 @@ from typing import assert_never
 
 from fallow.core.actions import Ask, CancelWarning, JobAction, Kill
 from fallow.core.cluster import ClusterJob, Engine, PodGpus
-from fallow.core.cluster_names import names_job
+from fallow.core.cluster_names import concerns
 from fallow.core.job import IDLE_BELOW, JobActivity
 from fallow.core.protections import (
     ClusterPart,
@@ -269,14 +269,8 @@ def covers(target: Target, job: ClusterJob, uuids: frozenset[str]) -> bool:
             return False
         case OneUser(name):
             return _may_be(job, name)
-        case OneClusterJob(key):
-            return names_job(key, job)
-        case ClusterPart("node", name):
-            return name in job.nodes
-        case ClusterPart("pod", name):
-            return any(str(place) == name for place in job.places if isinstance(place, PodGpus))
-        case ClusterPart(kind, name):
-            return job.labels.get(kind) == name
+        case OneClusterJob() | ClusterPart():
+            return concerns(target, job)
     assert_never(target)
 
 

@@ -129,7 +129,7 @@ class ReadingIndex:
 
     def _is_elsewhere(self, place: PodGpus, reading: GpuReading) -> bool:
         """Return whether a reading is of another node than the pod's; an exporter may call its host otherwise."""
-        host, node = reading.key.host.lower(), place.on_node.lower()
+        host, node = reading.key.host.lower(), place.node.lower()
         first = host.partition(".")[0]
         if not node or host == node or first not in self._nodes:
             return False

@@ -32,7 +32,6 @@ from fallow.policies.cluster_gate import (
     too_many,
     was_started_again,
 )
-from fallow.policies.cluster_protected import ProtectionIndex
 from fallow.policies.cluster_use import ReadingIndex, job_use, learn_rest_power, looks_stuck
 
 _ACTIONS_TAKE_S = 20.0
@@ -92,7 +91,7 @@ class ClusterJudge:
             return
         index = ReadingIndex(readings, nodes)
         learn_rest_power(readings.gpus, self._rest_w)
-        protections, wall_s = ProtectionIndex(self._protections()), self._clock.wall_s()
+        protections, wall_s = self._protections(), self._clock.wall_s()
         proposals: list[Proposal] = []
         for state in self.states.values():
             proposals += self._judged(state, readings, index, pending_gpus, protections, wall_s)
@@ -131,7 +130,7 @@ class ClusterJudge:
         readings: Readings,
         index: ReadingIndex,
         pending_gpus: int | Unknown,
-        protections: ProtectionIndex,
+        protections: Sequence[Protection],
         wall_s: float,
     ) -> list[Proposal]:
         """Judge one job; return what is to be done, which counts only once it is done."""
@@ -181,7 +180,7 @@ class ClusterJudge:
         if not others:
             return
         self._hands.confirm()
-        protections, began_s = ProtectionIndex(self._protections()), self._clock.monotonic_s()
+        protections, began_s = self._protections(), self._clock.monotonic_s()
         for state, after, action in others:
             now_s = self._clock.monotonic_s()
             waits = now_s - began_s > _ACTIONS_TAKE_S or now_s < state.retry_at_s or self.is_ending
@@ -194,13 +193,11 @@ class ClusterJudge:
             else:
                 state.count = not_seen(state.count, at_s)
 
-    def _alone(self, state: ClusterJobState, protections: ProtectionIndex, wall_s: float) -> Reason | None:
-        uuids = state.uuids if protections.names_gpus else frozenset()
-        may_cover = protections.candidates(state.job, uuids)
-        return left_alone(state.job, uuids, may_cover, self._protect, wall_s, self._operators)
+    def _alone(self, state: ClusterJobState, protections: Sequence[Protection], wall_s: float) -> Reason | None:
+        return left_alone(state.job, state.uuids, protections, self._protect, wall_s, self._operators)
 
     def _allowed(
-        self, state: ClusterJobState, action: JobAction, protections: ProtectionIndex, now_s: float, old_s: float
+        self, state: ClusterJobState, action: JobAction, protections: Sequence[Protection], now_s: float, old_s: float
     ) -> bool:
         why = self._hands.refusal(state) or self._alone(state, protections, self._clock.wall_s())
         if why is None and old_s > _OLDEST_S:
