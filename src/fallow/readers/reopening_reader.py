@@ -50,13 +50,16 @@ class _Opening:
 class ReopeningReader:
     """A reader that is opened again when it can read nothing."""
 
-    def __init__(self, gpu_reader: GpuReader, open_again: Callable[[], GpuReader], clock: Clock) -> None:
-        """`open_again` may take any time, and raises NoDriver if there is no driver."""
-        self._gpu_reader: GpuReader | None = gpu_reader
+    def __init__(self, first: GpuReader | Snapshot, open_again: Callable[[], GpuReader], clock: Clock) -> None:
+        """`first`: a snapshot without GPUs if there is no driver yet.
+
+        `open_again` may take any time, and raises NoDriver if there is no driver.
+        """
+        self._gpu_reader = None if isinstance(first, Snapshot) else first
         self._open_again = open_again
         self._clock = clock
-        self._last = gpu_reader.look(Depth.EVERYTHING)
-        self._since_s: float | None = None
+        self._last = first if isinstance(first, Snapshot) else first.look(Depth.EVERYTHING)
+        self._since_s = first.at_s if isinstance(first, Snapshot) else None
         self._opening: _Opening | None = None
         self._why = ""
 

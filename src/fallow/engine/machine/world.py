@@ -6,6 +6,7 @@ from functools import cached_property
 
 from fallow.actuators.claims.folder import ClaimFolder, folder_path
 from fallow.core.errors import NoDriver
+from fallow.core.gpu import Snapshot
 from fallow.core.ports import Clock, GpuReader
 from fallow.core.units import patience_s
 from fallow.engine.machine.clock import SystemClock
@@ -54,13 +55,24 @@ class World:
                 str(error), "to try fallow without a GPU, add --simulate or set FALLOW_SIMULATE=8xH100"
             ) from None
 
-    def reopen_driver_when_lost(self) -> None:
-        """Keep reading when the driver is unloaded: meanwhile every reading is unknown, and it is opened again."""
+    def reopen_driver_when_lost(self, instead: "Callable[[NoDriver], None] | None" = None) -> None:
+        """Keep reading when the driver is unloaded: meanwhile every reading is unknown, and it is opened again.
+
+        Without a driver there are no GPUs until there is one, and `instead` is told; without `instead` it is raised.
+        """
         if self._simulate:
             return
         from fallow.readers.reopening_reader import ReopeningReader
 
-        self.gpu_reader = ReopeningReader(self.gpu_reader, lambda: self._open_driver(_PATIENTLY_S), self.clock)
+        first: GpuReader | Snapshot
+        try:
+            first = self.gpu_reader
+        except NoDriver as error:
+            if instead is None:
+                raise
+            instead(error)
+            first = Snapshot(os.uname().nodename, False, self.clock.monotonic_s(), self.clock.wall_s(), ())
+        self.gpu_reader = ReopeningReader(first, lambda: self._open_driver(_PATIENTLY_S), self.clock)
 
     def _open_driver(self, first_s: float | None = None) -> GpuReader:
         """Open the driver's reader. `first_s` limits the first call, where it may take longer than the others."""

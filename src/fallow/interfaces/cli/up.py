@@ -14,7 +14,7 @@ from fallow.actuators.claims.protections import ProtectionFolder
 from fallow.actuators.host.resource_limits import raise_own_limits, share_one_heap
 from fallow.actuators.host.single_instance import Instance, NoLock, Running
 from fallow.actuators.process.signals import die_of
-from fallow.core.errors import AlreadyRunning, FallowError, PartMissing, WrongUsage
+from fallow.core.errors import AlreadyRunning, FallowError, NoDriver, PartMissing, WrongUsage
 from fallow.core.units import span_s
 from fallow.core.value import replace
 from fallow.engine.daemon.publisher import Publisher
@@ -67,7 +67,7 @@ def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
     file = find(world.environ, args.config)
     file = None if file is None else _from_the_top(file)
     load = _loader(args, world, voice)
-    load(file)  # report a mistake before anything is opened
+    has_cluster = load(file).cluster.is_watched  # a mistake is reported before anything is opened
     if file is None and may_be_there(MACHINE):
         voice.note(
             f"{MACHINE} is for the daemon of root, and is not used; to use a config of your own:"
@@ -77,6 +77,7 @@ def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
     socket = own_socket(world.environ)
     folder = world.state_folder if socket is None else os.path.dirname(os.path.abspath(socket))
     locks = [Instance(folder, me, world.clock.wall_s())]
+    world.reopen_driver_when_lost(partial(_watch_cluster_alone, voice) if has_cluster else None)
     try:
         locks.append(Instance.of_history(world.state_folder, me, world.clock.wall_s()))
     except AlreadyRunning:
@@ -108,6 +109,10 @@ def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
     return 0
 
 
+def _watch_cluster_alone(voice: Stderr, error: NoDriver) -> None:
+    voice.note(f"{error.sentence}: this machine has no GPUs of its own, and only the cluster is watched")
+
+
 def _keep(locks: Sequence[Instance], world: World) -> None:
     """Make sure that history is ours alone, also after somebody has taken its lock away. Raise AlreadyRunning."""
     for each in locks:
@@ -135,7 +140,6 @@ def _be_up(
     voice.never_wait()
     unstoppable()
     asked = SignalPipe()
-    world.reopen_driver_when_lost()
     publisher = Publisher()
     places = searched(world.environ)
     daemon = Daemon(
