@@ -71,9 +71,12 @@ def test_without_metrics_it_is_known_what_is_held_and_not_what_is_idle() -> None
     assert [(node.held, isinstance(node.idle, Unknown)) for node in view.nodes] == [(4, True), (3, True), (0, False)]
 
 
-def test_without_metrics_no_node_of_kubernetes_is_called_free_of_pods() -> None:
+def test_without_metrics_it_is_known_what_pods_hold_on_each_node() -> None:
     view = cluster_view(unread_pods(), ANYBODY)
-    assert all(isinstance(node.held, Unknown) for node in view.nodes)
+    assert [(node.name, node.held, isinstance(node.idle, Unknown)) for node in view.nodes] == [
+        ("k1", 5, True),
+        ("k2", 2, True),
+    ]
     assert (view.counts["free"], view.total) == (9, 16)
 
 
@@ -127,7 +130,7 @@ def test_pods_are_counted_by_the_gpus_that_were_found_and_the_rest_is_unknown() 
     assert (web.subject, web.name, web.gpus, web.idle_gpus) == ("deployment:ml/web", "web", 3, 2)
     assert web.nodes == ("k1", "k2")
     assert (lost.subject, lost.unknown_gpus) == ("pod:ml/lost", 4)
-    assert [(node.name, node.held, node.idle) for node in view.nodes] == [("k1", 1, 1), ("k2", 2, 1)]
+    assert [(node.name, node.held, node.idle) for node in view.nodes] == [("k1", 5, 1), ("k2", 2, 1)]
     assert view.counts == {"free": 9, "filled": 0, "busy": 1, "idle": 2, "unknown": 4, "out": 0}
 
 

@@ -43,6 +43,11 @@ class NodeGpu:
     node: str
     index: int
 
+    @property
+    def count(self) -> int:
+        """Return how many GPUs it is, as of the GPUs of a pod."""
+        return 1
+
     def __str__(self) -> str:
         return f"{self.node}:{self.index}"
 
@@ -140,7 +145,7 @@ class ClusterJob:
     @property
     def gpu_count(self) -> int:
         """Return how many GPUs it holds."""
-        return sum(1 if isinstance(place, NodeGpu) else place.count for place in self.places)
+        return sum(place.count for place in self.places)
 
     @property
     def subject(self) -> str:

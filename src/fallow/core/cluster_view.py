@@ -144,10 +144,8 @@ def cluster_view(board: ClusterBoard, viewer: Viewer) -> ClusterView:
     for each in seen:
         _count_nodes(each, on_nodes)
     blind = _why_blind(board, jobs)
-    in_pods = any(isinstance(place, PodGpus) for each in board.jobs for place in each.job.places)
     silent = None if board.engine_answers else blind
-    nowhere = blind if in_pods else silent  # only the metrics say where a pod's GPUs are
-    nodes = tuple(_node(node, on_nodes, nowhere, blind) for node in board.nodes)
+    nodes = tuple(_node(node, on_nodes, silent, blind) for node in board.nodes)
     return ClusterView(
         board.engine,
         board.at_wall_s,
@@ -209,7 +207,7 @@ def _line(view: ClusterJobView, viewer: Viewer) -> JobLine:
         gpus=job.gpu_count,
         idle_gpus=by_state[GpuState.IDLE],
         unknown_gpus=by_state[GpuState.UNKNOWN],
-        nodes=_nodes(view),
+        nodes=job.nodes,
         labels=job.labels,
         interactive=job.interactive,
         started_wall_s=job.started_wall_s,
@@ -228,12 +226,12 @@ def _line(view: ClusterJobView, viewer: Viewer) -> JobLine:
 
 
 def _node(
-    node: ClusterNode, on_nodes: Counter[tuple[str, str]], nowhere: Unknown | None, blind: Unknown | None
+    node: ClusterNode, on_nodes: Counter[tuple[str, str]], silent: Unknown | None, blind: Unknown | None
 ) -> NodeLine:
     """Return one node; where nothing is held, or by fillers alone, nothing is idle."""
-    held = on_nodes[node.name, "held"] if nowhere is None else nowhere
-    filled = on_nodes[node.name, "filled"] if nowhere is None else nowhere
-    idle = on_nodes[node.name, "idle"] if blind is None or (nowhere is None and held == filled) else blind
+    held = on_nodes[node.name, "held"] if silent is None else silent
+    filled = on_nodes[node.name, "filled"] if silent is None else silent
+    idle = on_nodes[node.name, "idle"] if blind is None or (silent is None and held == filled) else blind
     return NodeLine(node.name, node.gpus, held, idle, filled, node.labels, node.trouble)
 
 
@@ -256,25 +254,13 @@ def _weight(use: GpuUse) -> int:
     return use.place.count if isinstance(use.place, PodGpus) and use.key is None else 1
 
 
-def _nodes(view: ClusterJobView) -> tuple[str, ...]:
-    """Return its nodes: as the engine says, or where its GPUs were found."""
-    return view.job.nodes or tuple(dict.fromkeys(use.key.host for use in view.uses if use.key is not None))
-
-
 def _count_nodes(view: ClusterJobView, on_nodes: Counter[tuple[str, str]]) -> None:
     """Add to how many GPUs of each node are held, idle and filled."""
-    if view.is_filler or not view.uses:
-        for place in view.job.places:
-            if isinstance(place, NodeGpu):
-                on_nodes[place.node, "held"] += 1
-                on_nodes[place.node, "filled"] += view.is_filler
-        return
-    for use in view.uses:
-        place = use.place
-        node = place.node if isinstance(place, NodeGpu) else None if use.key is None else use.key.host
-        if node is not None:
-            on_nodes[node, "held"] += 1
-            on_nodes[node, "idle"] += use.activity is JobActivity.IDLE
+    for place in view.job.places:
+        on_nodes[place.node, "held"] += place.count
+        on_nodes[place.node, "filled"] += place.count * view.is_filler
+    for use in () if view.is_filler else view.uses:
+        on_nodes[use.place.node, "idle"] += use.activity is JobActivity.IDLE
 
 
 def _why_blind(board: ClusterBoard, jobs: Sequence[JobLine]) -> Unknown | None:
@@ -340,4 +326,4 @@ def _by_waste(line: JobLine) -> tuple[int, float, str]:
 def _place(use: GpuUse) -> str:
     if use.key is None or isinstance(use.place, NodeGpu):
         return str(use.place)
-    return f"{use.place} {use.key.host} {use.key.uuid}"
+    return f"{use.place} {use.place.node} {use.key.uuid}"

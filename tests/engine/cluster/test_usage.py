@@ -7,7 +7,7 @@ from contextlib import closing
 
 import pytest
 
-from fallow.core.cluster import ClusterNode
+from fallow.core.cluster import ClusterNode, Engine, PodGpus
 from fallow.core.cluster_usage import KINDS, UsageRow, usage_report
 from fallow.core.errors import FallowError
 from fallow.core.money import Prices
@@ -51,6 +51,19 @@ def test_each_gpu_second_is_counted_once_in_each_kind(cluster: PlannedCluster) -
     assert nodes["n2"] == UsageRow("n2", 0, 0, 0, 300, 900)
     assert rows(cluster, "cluster")["all"] == UsageRow("all", 300, 600, 300, 300, 1200)
     assert rows(cluster, "partition")["gpu"].held_s == rows(cluster, "account")["lab"].held_s == 1200
+
+
+def test_the_gpus_of_a_pod_count_for_its_node_whatever_the_metrics_call_their_host(cluster: PlannedCluster) -> None:
+    pod = ("ml", "web-1")
+    held = replace(job(7), engine=Engine.KUBERNETES, id="Pod/ml/web-1", places=(PodGpus(*pod, 4, node="n1"),))
+    cluster.engine.jobs, cluster.engine.nodes = [held], (ClusterNode("n1", 4),)
+    cluster.eyes.gpus = [reading(index, 0.5, node="fallow-node-7xk2p", pod=pod) for index in range(4)]
+    cluster.look(6)
+    assert rows(cluster, "node") == {"n1": UsageRow("n1", 600, 0, 0, 0, 0)}
+    cluster.eyes.trouble = Unknown("silent")
+    cluster.look(5)
+    assert rows(cluster, "node") == {"n1": UsageRow("n1", 600, 0, 0, 600, 0)}
+    assert rows(cluster, "cluster")["all"] == UsageRow("all", 600, 0, 0, 600, 0)
 
 
 def test_the_time_of_a_filler_is_apart_and_nobody_wastes_it(cluster: PlannedCluster, tmp_path: pathlib.Path) -> None:

@@ -23,9 +23,8 @@ SILENT = "the jobs of Slurm cannot be listed: no answer within 5 s"
 
 
 def use(place: GpuPlace, activity: JobActivity, because: str = "0.0% at most", host: str = "") -> GpuUse:
-    """What one GPU did."""
-    node = place.node if isinstance(place, NodeGpu) else host
-    return GpuUse(place, activity, said(because), GpuKey(node, f"GPU-{place}-{host}") if node else None)
+    """What one GPU did; `host` is what the metrics call its node, if that is another name."""
+    return GpuUse(place, activity, said(because), GpuKey(host or place.node, f"GPU-{place}-{host}"))
 
 
 def slurm_job(number: int, user: str, places: tuple[NodeGpu, ...], idle: int = 0, **more: Any) -> ClusterJobView:
@@ -113,15 +112,15 @@ def _blind(view: ClusterJobView) -> ClusterJobView:
 
 
 def pods(wall_s: float = WALL_S) -> ClusterBoard:
-    """A Deployment of two pods, whose GPUs the metrics find, and a pod that nothing is known of."""
-    places = (PodGpus("ml", "web-1", 1), PodGpus("ml", "web-2", 2))
+    """A Deployment of two pods, whose GPUs the metrics find by a host of another name, and a pod without readings."""
+    places = (PodGpus("ml", "web-1", 1, node="k1"), PodGpus("ml", "web-2", 2, node="k2"))
     job = ClusterJob(Engine.KUBERNETES, "Deployment/ml/web", "web", "", places, WALL_S, labels={"namespace": "ml"})
     uses = (
-        use(places[0], JobActivity.IDLE, host="k1"),
-        use(places[1], JobActivity.BUSY, "71%", host="k2"),
-        use(places[1], JobActivity.IDLE, host="k2"),
+        use(places[0], JobActivity.IDLE, host="fallow-node-7xk2p"),
+        use(places[1], JobActivity.BUSY, "71%", host="fallow-node-q9z4m"),
+        use(places[1], JobActivity.IDLE, host="fallow-node-q9z4m"),
     )
-    lost = ClusterJob(Engine.KUBERNETES, "Pod/ml/lost", "lost", "", (PodGpus("ml", "lost", 4),), WALL_S)
+    lost = ClusterJob(Engine.KUBERNETES, "Pod/ml/lost", "lost", "", (PodGpus("ml", "lost", 4, node="k1"),), WALL_S)
     nothing = GpuUse(lost.places[0], JobActivity.UNKNOWN, said("no series"))
     return ClusterBoard(
         Engine.KUBERNETES,

@@ -12,7 +12,7 @@ from contextlib import nullcontext, suppress
 from functools import cache
 from threading import RLock
 
-from fallow.core.cluster import ClusterNode, NodeGpu, Readings
+from fallow.core.cluster import ClusterNode, Readings
 from fallow.core.cluster_usage import UsageRow
 from fallow.core.errors import FallowError
 from fallow.core.job import JobActivity
@@ -129,22 +129,20 @@ class UsageFile:
                 column = _FILLED if state.is_filler else _UNKNOWN
                 sums[column] = passed_s * job.gpu_count
                 for place in job.places:
-                    if isinstance(place, NodeGpu):
-                        held[place.node] = held.get(place.node, 0) + 1
-                        self._row(hour, "node", place.node)[column] += passed_s
+                    held[place.node] = held.get(place.node, 0) + place.count
+                    self._row(hour, "node", place.node)[column] += passed_s * place.count
             else:
                 is_empty = use.is_empty
                 before, row = None, sums  # the GPUs of a node follow each other
                 for one in use.uses:
                     column = _COLUMN[one.activity]
                     sums[column] += passed_s
-                    node = _node_of(one.place, None if one.key is None else one.key.host)
-                    if node is not None:
-                        held[node] = held.get(node, 0) + 1
-                        if node != before:
-                            before, row = node, self._row(hour, "node", node)
-                        row[column] += passed_s
-                        row[_EMPTY] += passed_s * is_empty
+                    node = one.place.node
+                    held[node] = held.get(node, 0) + 1
+                    if node != before:
+                        before, row = node, self._row(hour, "node", node)
+                    row[column] += passed_s
+                    row[_EMPTY] += passed_s * is_empty
                 sums[_EMPTY] = sums[_IDLE] * is_empty
             self._add_to(hour, "cluster", "all", sums)
             self._add_to(hour, "user", job.user or _NOBODY, sums)
@@ -314,7 +312,3 @@ def _shapes() -> dict[str, tables.Shape]:
 def _has_filled(database: sqlite3.Connection) -> bool:
     """Return whether rows tell filled time: those of an older fallow do not."""
     return any(row[1] == "filled" for row in database.execute("PRAGMA table_info(usage)"))
-
-
-def _node_of(place: object, host: str | None) -> str | None:
-    return place.node if isinstance(place, NodeGpu) else host
