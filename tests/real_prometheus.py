@@ -172,3 +172,9 @@ def dcgm_gpu(host: str, index: int, load: float | str, name: str = "DCGM_FI_DEV_
     """Return what dcgm-exporter says of a GPU's load."""
     about = {"gpu": str(index), "UUID": f"GPU-{host}-{index}", "Hostname": host, "modelName": "NVIDIA H100", **more}
     return metrics((name, about, load))
+
+
+def profiled_gpu(host: str, index: int, load: float, **more: str) -> str:
+    """Return what dcgm-exporter says of a GPU's load, in per cent, where profiling is on."""
+    engine = dcgm_gpu(host, index, load / 100, "DCGM_FI_PROF_GR_ENGINE_ACTIVE", **more)
+    return dcgm_gpu(host, index, load, **more) + engine

@@ -12,7 +12,7 @@ from tests.house.commands import blocks_run_by
 from tests.house.stage import Stage
 from tests.places import REPOSITORY
 from tests.real_kubernetes import ADMIN, ControlPlane, Namespace, control_plane
-from tests.real_prometheus import Exporter, Prometheus, dcgm_gpu
+from tests.real_prometheus import Exporter, Prometheus, profiled_gpu
 from tests.waiting import PROGRAM_S, until
 
 BLOCKS = blocks_run_by(__file__)
@@ -66,7 +66,7 @@ def test_every_command_for_kubernetes_runs(
     metrics, exporter = prometheus
     space = Namespace(plane)
     (pod,) = space.run("Deployment", "llama", replicas=1)
-    exporter.text = dcgm_gpu("gpu1", 0, 0, namespace=space.name, pod=pod)
+    exporter.text = profiled_gpu("gpu1", 0, 0, namespace=space.name, pod=pod)
     metrics.scrapes("dcgm", 3)
     config = stage.fallow.home / "fallow.toml"
     config.write_text(CLUSTER.format(kubeconfig=stage.fallow.environ["KUBECONFIG"], prometheus=metrics.url))

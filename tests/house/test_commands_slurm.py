@@ -10,7 +10,7 @@ import pytest
 from tests.house.commands import blocks_run_by, calls
 from tests.house.stage import Stage, terminal
 from tests.places import BIN
-from tests.real_prometheus import Exporter, Prometheus, dcgm_gpu
+from tests.real_prometheus import Exporter, Prometheus, profiled_gpu
 from tests.real_slurm import Slurm
 from tests.waiting import PROGRAM_S, until
 
@@ -50,7 +50,7 @@ def stage(slurm: Slurm, tmp_path: pathlib.Path) -> Iterator[Stage]:
 @pytest.fixture
 def prometheus(tmp_path: pathlib.Path) -> Iterator[Prometheus]:
     """All GPUs of both nodes idle."""
-    exporter = Exporter("".join(dcgm_gpu(node, index, 0) for node in ("n1", "n2") for index in range(4)))
+    exporter = Exporter("".join(profiled_gpu(node, index, 0) for node in ("n1", "n2") for index in range(4)))
     made = Prometheus(tmp_path / "prometheus", {"dcgm": [exporter.address]})
     made.scrapes("dcgm", 3)
     yield made

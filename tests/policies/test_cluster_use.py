@@ -103,6 +103,18 @@ def test_a_gpu_in_another_node_than_the_pods_never_makes_the_pod_idle() -> None:
     assert [activity(host, "n2.example.org") for host in ("n2", "n2.elsewhere.org", "n1")] == [idle, unknown, unknown]
 
 
+def test_a_utilization_of_moments_shows_work_and_never_idleness() -> None:
+    """A job that works 5 % of the time is at rest in most of the moments."""
+
+    def activity(load: float, used_bytes: int, *, of_moments: bool) -> JobActivity:
+        gpu = GpuReading(GpuKey("n1", "GPU-1"), 0, load, of_moments=of_moments, memory_used_bytes=used_bytes)
+        return job_use(job((NodeGpu("n1", 0),)), ReadingIndex(Readings(1.0, 60.0, (gpu,))), 0.1).activity
+
+    assert [activity(load, 40 << 30, of_moments=True) for load in (0.0, 0.05, 0.1)] == ["unknown", "unknown", "busy"]
+    assert activity(0.0, 0, of_moments=True) is JobActivity.UNKNOWN
+    assert activity(0.0, 40 << 30, of_moments=False) is JobActivity.IDLE
+
+
 def test_a_node_may_be_named_with_or_without_its_domain_unless_that_is_ambiguous() -> None:
     def activity(node: str, *hosts: str) -> JobActivity:
         gpus = tuple(GpuReading(GpuKey(host, f"GPU-{host}"), 0, 0.0) for host in hosts)

@@ -94,6 +94,8 @@ class GpuReading:
     """The UID of the only pod with processes on it, where the metrics say that."""
     pods_in_doubt: tuple[tuple[str, str] | str, ...] = ()
     """Pods by name or UID, each of which holds it by some exporter and not by another, or beside others."""
+    of_moments: bool = False
+    """Whether the utilization is of moments: between them it may have been higher."""
 
 
 @value

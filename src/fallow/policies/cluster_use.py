@@ -8,6 +8,7 @@ A GPU without a reading, with a gap in its series, or with a number that makes n
 that an engine names by their index in a node, if that node has others by the metrics than by the engine, or MIG
 instances: Slurm counts these, and what it leaves out, in an order that the metrics do not have. Where several
 readings fit one place (MIG instances of a card, two exporters), all of them count: work of any is work of the job.
+A utilization of moments alone shows work, and never idleness.
 A pod holds no GPU of another node than its own: a GPU there that the metrics call its is unknown.
 An idle job is told apart further: nothing of it may be on its GPUs at all, no process or no memory.
 """
@@ -28,6 +29,10 @@ _FULL_FROM = 0.95
 _POWER_MARGIN = 0.05  # of the way from rest to the limit, as in policies/hang.py
 NO_PROCESS, NO_MEMORY, ALL_EMPTY = "no_process_there", "no_memory_there", "held_without_process"
 _OF_SEVERAL = Unknown("by the metrics several pods hold it")
+_BETWEEN = (
+    "DCGM_FI_DEV_GPU_UTIL shows only moments; what it did between them is in DCGM_FI_PROF_GR_ENGINE_ACTIVE of"
+    " dcgm-exporter, and in the metrics of fallow"
+)
 _ELSEWHERE = Unknown("by the metrics it is in another node than its pod")
 _EMPTY_KINDS = frozenset({NO_PROCESS, NO_MEMORY})
 
@@ -224,6 +229,8 @@ def _use(place: GpuPlace, reading: GpuReading, idle_below: float) -> GpuUse:
         return GpuUse(place, JobActivity.UNKNOWN, Reason("load_unknown", gpu=gpu, why=load.why), reading.key)
     if load >= idle_below:
         return GpuUse(place, JobActivity.BUSY, Reason("job_ran", gpu=gpu, whose="the card", load=load), reading.key)
+    if reading.of_moments:
+        return GpuUse(place, JobActivity.UNKNOWN, Reason("load_unknown", gpu=gpu, why=_BETWEEN), reading.key)
     used, processes = reading.memory_used_bytes, reading.processes
     if not isinstance(processes, Unknown) and processes == 0:
         reason = Reason(NO_PROCESS, gpu=gpu)

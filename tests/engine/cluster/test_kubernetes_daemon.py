@@ -8,7 +8,7 @@ import pytest
 
 from tests.conftest import Fallow
 from tests.real_kubernetes import ControlPlane, Namespace
-from tests.real_prometheus import Exporter, Prometheus, dcgm_gpu
+from tests.real_prometheus import Exporter, Prometheus, profiled_gpu
 from tests.waiting import PROGRAM_S, until
 
 pytestmark = [pytest.mark.engine, pytest.mark.more]
@@ -81,7 +81,7 @@ def test_an_idle_deployment_is_warned_and_scaled_to_zero_though_the_api_server_w
     pods = {name: space.run("Deployment", name, replicas=1, gpus=2) for name in ("idle", "busy", "dark")}
     pods["kept"] = space.run("Deployment", "kept", replicas=1, gpus=1, fallow_protect="yes")
     exporter.text = "".join(
-        dcgm_gpu("gpu1", index, load, namespace=space.name, pod=pods[name][0])
+        profiled_gpu("gpu1", index, load, namespace=space.name, pod=pods[name][0])
         for index, (name, load) in enumerate([("idle", 0), ("idle", 0), ("busy", 0), ("busy", 90), ("kept", 0)])
     )
     prometheus.scrapes("dcgm", 3)
@@ -124,7 +124,7 @@ def test_a_rule_that_only_reports_or_runs_dry_changes_nothing(
 ) -> None:
     (pod,) = space.run("Deployment", "idle", replicas=1, gpus=1)
     before = space.get("Deployment", "idle")["metadata"].get("annotations", {})
-    exporter.text = dcgm_gpu("gpu1", 0, 0, namespace=space.name, pod=pod)
+    exporter.text = profiled_gpu("gpu1", 0, 0, namespace=space.name, pod=pod)
     prometheus.scrapes("dcgm", 3)
     started(simulated, space, kubeconfig, prometheus, act=act, words=words)
     named = f"deployment:{space.name}/idle"

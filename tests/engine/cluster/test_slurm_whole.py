@@ -6,7 +6,7 @@ import pytest
 
 from tests.conftest import Fallow
 from tests.interfaces.cli.filled import Fill
-from tests.real_prometheus import Exporter, Prometheus, dcgm_gpu
+from tests.real_prometheus import Exporter, Prometheus, profiled_gpu
 from tests.real_slurm import Slurm
 from tests.waiting import until
 
@@ -35,7 +35,7 @@ DEAF = "trap '' TERM; while :; do sleep 0.5; done"
 
 def cards(node: str, *loads: int) -> str:
     """Return what the exporter of a node says of its GPUs."""
-    return "".join(dcgm_gpu(node, index, load) for index, load in enumerate(loads))
+    return "".join(profiled_gpu(node, index, load) for index, load in enumerate(loads))
 
 
 def test_an_idle_job_is_warned_then_cancelled_and_those_that_work_or_are_not_seen_go_on(

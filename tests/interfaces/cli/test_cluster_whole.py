@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.conftest import Fallow
-from tests.real_prometheus import Exporter, Prometheus, dcgm_gpu
+from tests.real_prometheus import Exporter, Prometheus, profiled_gpu
 from tests.real_slurm import Slurm
 from tests.waiting import PROGRAM_S, until
 
@@ -32,7 +32,7 @@ idle_for = "1h"
 def prometheus(tmp_path: pathlib.Path) -> Iterator[Prometheus]:
     """All four GPUs of n1 idle, those of n2 busy."""
     loads = [("n1", 0), ("n2", 90)]
-    exporter = Exporter("".join(dcgm_gpu(node, index, load) for node, load in loads for index in range(4)))
+    exporter = Exporter("".join(profiled_gpu(node, index, load) for node, load in loads for index in range(4)))
     made = Prometheus(tmp_path / "prometheus", {"dcgm": [exporter.address]})
     made.scrapes("dcgm", 3)
     yield made

@@ -31,8 +31,15 @@ def gpus(nodes: int, each: int = 8) -> list[dict[str, str]]:
 class FakePrometheus:
     """Answers the queries of one look: each GPU has some load, in per cent."""
 
-    def __init__(self, found: Sequence[Mapping[str, str]], load: float = 0.0, spoil: Break | None = None) -> None:
+    def __init__(
+        self,
+        found: Sequence[Mapping[str, str]],
+        load: float = 0.0,
+        spoil: Break | None = None,
+        metric: str = "DCGM_FI_DEV_GPU_UTIL",
+    ) -> None:
         """`spoil` gets the kind of each query and its answer, and returns what is answered instead."""
+        self._metric = metric
         self._gpus = found
         self._load = load
         self._spoil = spoil
@@ -53,7 +60,7 @@ class FakePrometheus:
     def _answer(self, query: str) -> tuple[str, Body]:
         if query == "time()":
             return "time", {"resultType": "scalar", "result": [NOW_S, str(NOW_S)]}
-        util = "DCGM_FI_DEV_GPU_UTIL"
+        util = self._metric
         if query.startswith("count("):
             return "there", self._series([{}] if "DCGM" in query else [], len(self._gpus))
         if "up[" in query:

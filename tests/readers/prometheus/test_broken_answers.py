@@ -43,6 +43,15 @@ def test_whole_answers_are_read() -> None:
     assert [is_idle(gpu) for gpu in read(None, 50.0).gpus] == [False] * 4
 
 
+@pytest.mark.parametrize(
+    ("metric", "of_moments"), [("DCGM_FI_DEV_GPU_UTIL", True), ("DCGM_FI_PROF_GR_ENGINE_ACTIVE", False)]
+)
+def test_only_the_counters_of_profiling_are_of_all_the_time(metric: str, of_moments: bool) -> None:
+    answers = FakePrometheus(gpus(2, 2), 0.0, metric=metric)
+    found = PrometheusEyes(SystemClock(), answers, scrape_interval_s=30.0).read()
+    assert [(gpu.utilization, gpu.of_moments) for gpu in found.gpus] == [(0.0, of_moments)] * 4
+
+
 @given(
     st.binary(max_size=200) | JSON.map(lambda found: json.dumps(found).encode()),
     st.sampled_from((200, 204, 302, 503)),

@@ -26,8 +26,10 @@ def seen(
     pods: tuple[Pod, ...] = (),
     uids: tuple[str, ...] = (),
     parent: str = "",
+    *,
+    of_moments: bool = False,
 ) -> Seen:
-    return Seen(host, uuid, index, parent, load, "", pods, uids, (NOT_ASKED,) * len(FIGURES))
+    return Seen(host, uuid, index, parent, load, of_moments, "", pods, uids, (NOT_ASKED,) * len(FIGURES))
 
 
 truths = st.builds(
@@ -71,6 +73,12 @@ def test_no_lies_beside_a_true_exporter_make_a_job_idle_that_works(truth: Seen, 
         for place in places:
             job = ClusterJob(Engine.SLURM, "7", "train", "ada", (place,), 0.0)
             assert job_use(job, index).activity is not JobActivity.IDLE, place
+
+
+def test_what_one_exporter_saw_all_the_time_counts_beside_the_moments_of_another() -> None:
+    of_dcgm, own = seen("n1", "GPU-1", 0, 0.0, of_moments=True), seen("n1", "GPU-1", 0, 0.0)
+    assert [each.of_moments for each in merged([of_dcgm])] == [True]
+    assert [each.of_moments for each in merged([of_dcgm, own])] == [False]
 
 
 def test_a_gpu_of_another_domain_is_another_one() -> None:

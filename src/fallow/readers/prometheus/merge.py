@@ -51,6 +51,7 @@ def _one(several: Sequence[Seen], doubt: Unknown | None) -> GpuReading:
         key=GpuKey(first.host, first.uuid),
         index=index,
         utilization=_busiest(several) if doubt is None else doubt,
+        of_moments=all(each.of_moments for each in several),
         memory_used_bytes=_whole(used),
         power_w=power_w,
         power_limit_w=power_limit_w,

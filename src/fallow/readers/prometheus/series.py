@@ -65,6 +65,8 @@ class Seen(NamedTuple):  # made for each GPU at each look, which a tuple does fa
     parent: str
     """The UUID of the GPU that it is an instance of; empty if it is a whole GPU."""
     utilization: float | Unknown
+    of_moments: bool
+    """Whether that is of moments, between which it may have done more."""
     model: str
     pods: tuple[Pod, ...]
     """Several if they share it."""
@@ -93,7 +95,10 @@ def seen(words: Vocabulary, answers: Answers, window: Window) -> list[Seen]:
         if words.busy_query and not isinstance(load, Unknown):
             load = _with_busy(load, answers.busy.get(key, 0.0), window)
         others = tuple([known.get(key, missing) for known, missing in figures])
-        made.append(Seen(host, uuid, index, parent, load, about.model, about.pods, uids.get(key, ()), others))
+        of_moments = all(load.of_moments for load, _, counts in answers.loads if key in counts)
+        made.append(
+            Seen(host, uuid, index, parent, load, of_moments, about.model, about.pods, uids.get(key, ()), others)
+        )
     return made
 
 

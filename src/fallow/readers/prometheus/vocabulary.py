@@ -26,6 +26,8 @@ class Load:
     """The value that means all the time."""
     of_instances: bool = True
     """Whether it says anything about a MIG instance."""
+    of_moments: bool = False
+    """Whether it shows moments alone: what the GPU did between two of them is not known."""
 
 
 @value
@@ -90,8 +92,12 @@ DCGM = Vocabulary(
     index="gpu",
     instance="GPU_I_ID",
     model="modelName",
-    # The second one is there only where profiling is on.
-    loads=(Load("DCGM_FI_DEV_GPU_UTIL", 100.0, of_instances=False), Load("DCGM_FI_PROF_GR_ENGINE_ACTIVE", 1.0)),
+    # The first one is of the last second, or less, before dcgm-exporter looks. The second one is the mean of all the
+    # time between two looks; it is there only where profiling is on.
+    loads=(
+        Load("DCGM_FI_DEV_GPU_UTIL", 100.0, of_instances=False, of_moments=True),
+        Load("DCGM_FI_PROF_GR_ENGINE_ACTIVE", 1.0),
+    ),
     listed=("DCGM_FI_DEV_GPU_UTIL", "DCGM_FI_PROF_GR_ENGINE_ACTIVE"),
     figures={
         "memory_used_bytes": Figure(_now("DCGM_FI_DEV_FB_USED"), 2**20),
