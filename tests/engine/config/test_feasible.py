@@ -15,6 +15,8 @@ from tests.places import ME
 
 FILLER = f"[[filler]]\nname = 'a'\nuser = '{ME}'\n"
 PATH = "/usr/bin:/bin"
+ADA = 61001
+WHY = "as root fallow reads only what nobody else can change"
 CORES = os.cpu_count() or 1
 
 
@@ -141,3 +143,19 @@ def test_without_a_driver_nothing_is_said_of_gpus(driverless: Fallow, tmp_path: 
     file.write_text(FILLER + "command = 'true'\ngpus = '0-15'\n")
     done = driverless("check", str(file))
     assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.as_root
+@pytest.mark.parametrize(("engine", "key"), [("kubernetes", "kubeconfig"), ("slurm", "slurm_conf")])
+def test_root_takes_no_kubeconfig_and_no_slurm_conf_that_others_could_have_written(
+    engine: str, key: str, tmp_path: pathlib.Path
+) -> None:
+    """They name programs and plugins, which root would run."""
+    file = tmp_path / "file"
+    text = f"[cluster]\nengine = '{engine}'\n{key} = '{file}'\n"
+    assert mistakes(text) == [], "only root can make it"
+    file.touch(0o644)
+    assert mistakes(text) == []
+    os.chown(file, ADA, ADA)
+    assert mistakes(text) == [f"f:3: cluster.{key}: {file} belongs to another user; {WHY} (chown -h root {file})"]
+    assert mistakes(text + "enabled = false\n") == []

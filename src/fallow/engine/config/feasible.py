@@ -32,7 +32,7 @@ from fallow.engine.jobs.perform import each_shortcoming, host_actuators, nobody_
 from fallow.engine.machine.run_as import RunAs, doubts_of, doubts_of_log, files_of_line, run_as
 from fallow.engine.machine.world import World
 from fallow.readers.accounts import account, group_names, group_number, names
-from fallow.readers.file_trust import doubts
+from fallow.readers.file_trust import Followed, doubts
 
 _SAY_WHO = 'add user = "NAME", or user = "root" if it shall be root'
 
@@ -74,6 +74,9 @@ class Feasible:
             yield from _unknown_group(("protect", "groups", place), group)
         yield from _unknown_group(("machine", "operators"), config.machine.operators, may_pass=True)
         yield from _unknown(("terminals", "ignore_user"), config.terminals.ignore_user, may_pass=True)
+        if config.cluster.is_watched:
+            yield from _programs_of_others(("cluster", "kubeconfig"), config.cluster.kubeconfig)
+            yield from _programs_of_others(("cluster", "slurm_conf"), config.cluster.slurm_conf)
         if config.page.enabled:
             for each in judged(config.page.person, shared_token(config.page.token_file)):
                 if isinstance(each, PersonFault):
@@ -186,6 +189,14 @@ class Feasible:
 def _doubtful(path: Path, found: Iterable[Mistake]) -> Iterator[Fault]:
     for doubt in found:
         yield Fault(path, doubt.sentence, doubt.suggestion, ((*path[:2], "user"), (*path[:2], "cwd")))
+
+
+def _programs_of_others(path: Path, file: str | None) -> Iterator[Fault]:
+    """Yield a fault if root would run the programs, or load the plugins, that a file of others names."""
+    if file is not None and os.geteuid() == 0:
+        with Followed(file) as followed:
+            for doubt in followed.doubts:
+                yield Fault(path, doubt.sentence, doubt.suggestion)
 
 
 def _unknown(path: Path, users: Sequence[str], *, may_pass: bool = False) -> Iterator[Fault]:
