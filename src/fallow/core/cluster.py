@@ -167,6 +167,8 @@ class ClusterNode:
     """Why no job can begin there: drained, down, cordoned."""
     used: int | None = None
     """How many of its GPUs jobs hold, where the engine says it."""
+    is_off: bool = False
+    """Whether its machine is off until a job wants it: Slurm starts it then."""
 
 
 @value

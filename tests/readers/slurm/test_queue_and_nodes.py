@@ -3,6 +3,8 @@
 import pytest
 
 from fallow.core.unknown import Unknown
+from fallow.engine.cluster.filler import idle_gpus
+from fallow.engine.cluster.ports import EngineLook
 from fallow.readers.slurm import lists
 from fallow.readers.slurm.nodes import nodes
 from fallow.readers.slurm.queue import pending_gpus, rows
@@ -73,8 +75,24 @@ def test_a_job_that_waits_for_something_else_wants_no_gpu(why: str) -> None:
         ("MIXED+COMPLETING+DRAIN", " Reason=fan is loud [root@1794822104]", "drain: fan is loud"),
         ("DOWN*", " Reason=Not responding [slurm@2026-11-16T09:30:34]", "down: Not responding"),
         ("IDLE*", "", "does not answer"),
-        ("IDLE+POWERED_DOWN", "", "powered_down"),
         ("UNKNOWN", "", "unknown"),
+        ("FUTURE", "", "future"),
+        ("INVAL", "", "inval"),
+        ("IDLE+CLOUD", "", None),
+        ("MIXED+CLOUD", "", None),
+        ("IDLE+DYNAMIC_NORM", "", None),
+        ("IDLE+RESERVED", "", None),
+        ("IDLE+PERFCTRS", "", "perfctrs"),
+        ("IDLE+CLOUD+POWERED_DOWN", "", None),
+        ("IDLE~", "", None),
+        ("IDLE+CLOUD+POWERING_UP", "", None),
+        ("IDLE+CLOUD+POWERING_DOWN", "", "powering_down"),
+        ("IDLE+CLOUD+POWER_DOWN", "", "power_down"),
+        ("IDLE+CLOUD+DRAIN", " Reason=fan [root@1794822104]", "drain: fan"),
+        ("IDLE+MAINTENANCE", "", "maintenance"),
+        ("IDLE+REBOOT_REQUESTED", "", "reboot_requested"),
+        ("IDLE+INVALID_REG", "", "invalid_reg"),
+        ("IDLE+BLOCKED", "", "blocked"),
     ],
 )
 def test_why_no_job_begins_on_a_node_is_said(state: str, end: str, trouble: str | None) -> None:
@@ -82,6 +100,14 @@ def test_why_no_job_begins_on_a_node_is_said(state: str, end: str, trouble: str 
     assert not isinstance(found, Unknown)
     assert (found[0].name, found[0].gpus, found[0].trouble) == ("n1", 4, trouble)
     assert found[0].labels == {"partition": "normal,scavenger"}
+
+
+@pytest.mark.parametrize(("state", "is_off"), [("IDLE+CLOUD+POWERED_DOWN", True), ("IDLE~", True), ("IDLE", False)])
+def test_a_node_whose_machine_slurm_starts_on_demand_is_off_and_no_filler_starts_it(state: str, is_off: bool) -> None:
+    found = nodes(NODE.format(gres="gpu:4", state=state, end=""))
+    assert not isinstance(found, Unknown)
+    assert found[0].is_off is is_off
+    assert idle_gpus(EngineLook((), found, 0), "scavenger") == (0 if is_off else 4)
 
 
 @pytest.mark.parametrize(

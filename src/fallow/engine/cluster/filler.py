@@ -198,7 +198,7 @@ def idle_gpus(look: EngineLook, partition: str) -> int | Unknown:
                 held.setdefault(place.node, set()).add(place.index)
     idle = 0
     for node in look.nodes:
-        if node.trouble is None and partition in _partitions(node):
+        if node.trouble is None and not node.is_off and partition in _partitions(node):
             if unclear is not None and node.used is None:
                 return Unknown(f"job {unclear.id}: {unclear.no_way}")
             by_node = 0 if unclear is None else node.used or 0

@@ -14,8 +14,12 @@ _USED = re.compile(r"\sGresUsed=(\S*)\s", re.ASCII)
 _STATE = re.compile(r"\sState=(\S+)\s", re.ASCII)
 _PARTITIONS = re.compile(r"\sPartitions=(\S*)\s", re.ASCII)
 _REASON = re.compile(r"\sReason=(.*?)(?:\s\[[^\[\]]*\])?\s*$")
-_NO_JOBS = ("DOWN", "DRAIN", "FAIL", "ERROR", "NOT_RESPONDING", "REBOOT", "POWERING_DOWN", "POWERED_DOWN", "MAINT")
-_FREE_STATES = ("IDLE", "MIXED", "ALLOCATED", "COMPLETING", "PLANNED")
+_NO_JOBS = (
+    *("DOWN", "DRAIN", "FAIL", "ERROR", "NOT_RESPONDING", "REBOOT", "MAINT", "INVALID", "BLOCKED", "PERFCTRS"),
+    *("POWER_DOWN", "POWER_DRAIN", "POWERING_DOWN"),
+)
+"""What flags begin with that keep jobs away. Slurm has others, as CLOUD and DYNAMIC_NORM, and new ones come."""
+_OPEN_STATES = ("IDLE", "MIXED", "ALLOCATED", "COMPLETING", "PLANNED")
 
 
 def nodes(text: str) -> tuple[ClusterNode, ...] | Unknown:
@@ -33,15 +37,18 @@ def nodes(text: str) -> tuple[ClusterNode, ...] | Unknown:
             labels = {"partition": partitions[1]} if partitions and partitions[1] else {}
             used = _USED.search(line)
             held = None if used is None else gpu_count(used[1].replace("gpu:(null):", "gpu:"))  # without a type
-            found.append(ClusterNode(name[1], count, labels, _trouble(line, state[1]), held))
+            is_off = "POWERED_DOWN" in state[1] or "~" in state[1]
+            found.append(ClusterNode(name[1], count, labels, _trouble(line, state[1]), held, is_off))
     return tuple(found)
 
 
 def _trouble(line: str, state: str) -> str | None:
     """Return why no job begins there: `drained: fan replaced`."""
-    flags = state.rstrip("*~#!%$@^-+").split("+")
+    first, *flags = state.rstrip("*~#!%$@^-+").split("+")
     silent = "*" in state
-    bad = [flag for flag in flags if flag.startswith(_NO_JOBS) or not (flag.startswith(_FREE_STATES))]
+    bad = [flag for flag in (first, *flags) if flag.startswith(_NO_JOBS)]
+    if not first.startswith((*_NO_JOBS, *_OPEN_STATES)):
+        bad.insert(0, first)
     if not bad and not silent:
         return None
     reason = _REASON.search(line)
