@@ -191,6 +191,7 @@ def test_one_job_tells_what_each_of_its_gpus_did() -> None:
         ("deployment:ml/web", "kubernetes:Deployment/ml/web"),
         ("statefulset:ml/db", "kubernetes:StatefulSet/ml/db"),
         ("job:ml/nightly", "kubernetes:Job/ml/nightly"),
+        ("rayjob:ml/tune", "kubernetes:RayJob/ml/tune"),
         ("kubernetes:Notebook/ml/ada", "kubernetes:Notebook/ml/ada"),
     ],
 )

@@ -1,29 +1,21 @@
 """How people name a part of a cluster: a job of Slurm, what Kubernetes runs, a node, a partition, an account.
 
 slurm:1234   slurm:1234_7                 a job of Slurm or all tasks of an array, a task of an array
-deployment:NAMESPACE/NAME                 and statefulset, replicaset, job, pod, notebook, raycluster …
+deployment:NAMESPACE/NAME                 and statefulset, replicaset, job, pod, notebook, raycluster, rayjob …
 kubernetes:Kind/NAMESPACE/NAME            the same, as the journal has it
 node:NAME   partition:NAME   account:NAME   qos:NAME   namespace:NAME   pod:NAMESPACE/NAME
 """
 
 import re
 
+from fallow.core import kubernetes
 from fallow.core.cluster import ClusterJob, Engine, PodGpus
 from fallow.core.errors import WrongUsage
 from fallow.core.protections import CLUSTER_ENGINES, CLUSTER_PARTS, ClusterPart, OneClusterJob, OneUser
 from fallow.core.units import printable
 
-KINDS = {
-    "deployment": "Deployment",
-    "statefulset": "StatefulSet",
-    "replicaset": "ReplicaSet",
-    "daemonset": "DaemonSet",
-    "job": "Job",
-    "workload": "Workload",
-    "raycluster": "RayCluster",
-    "notebook": "Notebook",
-    "inferenceservice": "InferenceService",
-}
+KINDS = {kind.name.lower(): kind.name for kind in kubernetes.KINDS.values() if kind.name != "Pod"}
+"""What runs pods, by the word before the colon; a pod is a part."""
 _SLURM = re.compile(r"[0-9]{1,10}([_+][0-9]{1,7})?", re.ASCII)
 _NAMED = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?/[A-Za-z0-9]([A-Za-z0-9._-]{0,251}[A-Za-z0-9])?", re.ASCII)
 _KIND = re.compile(r"[A-Za-z][A-Za-z0-9]{0,62}", re.ASCII)
