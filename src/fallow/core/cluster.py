@@ -133,6 +133,8 @@ class ClusterJob:
     """How long its people, or its namespace, said that it may be idle."""
     no_way: str | None = None
     """Why fallow cannot stop it, whatever a rule says; the job is judged and reported all the same."""
+    own_grace_s: float = 0.0
+    """How long its engine lets it end by itself, whatever the grace of a rule or a person is."""
 
     @property
     def key(self) -> str:

@@ -13,6 +13,7 @@ from fallow.core.protections import ClusterPart, OneClusterJob
 from fallow.core.reasons import Reason
 from fallow.core.unknown import Unknown
 from fallow.core.value import replace
+from fallow.engine.cluster.ports import EngineLook
 from fallow.engine.history.journal import Journal
 from fallow.engine.history.run import Report, Run
 from fallow.engine.machine.world import World
@@ -142,6 +143,19 @@ def test_a_job_that_got_other_gpus_during_the_grace_is_still_the_job_that_was_na
     stopping.then("ask", [replace(seven, places=(NodeGpu("n2", 3),))])
     assert stopping.stop.stop(seven).gone
     assert stopping.engine.done == [("ask", "7"), ("kill", "7")]
+
+
+def test_a_job_is_waited_for_as_long_as_its_engine_lets_it_end(stopping: Stopping) -> None:
+    """A pod has its own grace, in which Kubernetes does not kill it."""
+    pods, clock = replace(stopping.stop.meant([SEVEN])[0], own_grace_s=600.0), stopping.world.clock
+    asked_s = clock.monotonic_s()
+
+    def look() -> EngineLook:
+        return EngineLook((pods,) if clock.monotonic_s() < asked_s + 500 else (), (), 0)
+
+    stopping.engine.look = look  # type: ignore[method-assign]
+    came = stopping.stop.stop(pods)
+    assert (came.gone, clock.monotonic_s()) == (True, asked_s + 500)
 
 
 def test_a_job_that_was_started_again_is_gone_and_its_next_run_is_left_alone(stopping: Stopping) -> None:

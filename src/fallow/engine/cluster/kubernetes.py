@@ -64,7 +64,7 @@ class KubernetesEngine:
         top = self._tops.get(job.id)
         kind = None if top is None else top.known
         if isinstance(action, Kill):
-            return "say which of its pods are left"
+            return "leave its pods to Kubernetes, which kills each after its own grace"
         return f"{kind.way}" if kind is not None and kind.way is not None else "do nothing: fallow cannot stop it"
 
     def warn(self, job: ClusterJob, action: Warn) -> Outcome:
@@ -113,10 +113,9 @@ class KubernetesEngine:
 
     def kill(self, job: ClusterJob, action: Kill) -> Outcome:  # noqa: ARG002  the port's
         """Say what is left: Kubernetes itself kills a pod after its grace."""
-        left = [place for place in job.places if isinstance(place, PodGpus)]
-        return Outcome(
-            False, f"{len(left)} of its pods are still there; Kubernetes kills each after its grace period"
-        )
+        pods = len(job.places)
+        left = "1 pod is" if pods == 1 else f"{pods} pods are"
+        return Outcome(True, f"{left} still ending; Kubernetes kills each after its own grace")
 
     def close(self) -> None:
         """Close the connection."""
@@ -161,6 +160,7 @@ class KubernetesEngine:
             or next((each for each in said if each is not None), None),
             idle_for_s=longest_idle_s(own) or longest_idle_s((around,)),
             no_way=top.no_way,
+            own_grace_s=max(pod.grace_s for pod in pods),
         )
 
     def _namespaces(self) -> dict[str, Mapping[str, str]] | Unknown:

@@ -112,10 +112,11 @@ class ClusterStop:
             return self._refused(left, kill, why)
         killed = self._recorded(left, kill, partial(self._engine.kill, left, kill))
         self._run.say(f"ending what is left of {job.subject}: {killed.words}")
-        left = self._left(left, _ENDS_WITHIN_S if killed.ok else self._how.grace_s)
+        within_s = left.own_grace_s + _ENDS_WITHIN_S if killed.ok else self._how.grace_s
+        left = self._left(left, within_s)
         if left is None:
             return self._gone(job, killed.words)
-        waited = duration_for_people(self._how.grace_s + _ENDS_WITHIN_S)
+        waited = duration_for_people(self._how.grace_s + within_s)
         words = f"it still holds its GPUs after {waited}" if killed.ok else killed.words
         if isinstance(left, Unknown):
             words = f"{killed.words}; whether it has ended is not known: {left.why}"

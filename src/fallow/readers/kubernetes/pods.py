@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 
 from fallow.core.cluster import ClusterNode
-from fallow.core.kube_api import Json, items, part, text
+from fallow.core.kube_api import Json, items, number, part, text
 from fallow.core.kubernetes import KubeObject, time_s
 from fallow.core.unknown import Unknown
 from fallow.core.value import value
@@ -16,6 +16,7 @@ MOST_GPUS = 1024
 _COUNT = re.compile(r"\d{1,4}", re.ASCII)
 _TOO_FEW = "Insufficient nvidia.com/"
 _LONGEST_MESSAGE = 16 << 10
+_USUAL_GRACE_S, _LONGEST_GRACE_S = 30.0, 86_400  # Kubernetes' own without a word, and a limit on what users write
 
 
 @value
@@ -33,6 +34,8 @@ class GpuPod:
     """Why it may hold more than `gpus`, of which one stands for these then."""
     waits: bool = False
     """Whether the scheduler says that it has no node for want of GPUs."""
+    grace_s: float = _USUAL_GRACE_S
+    """How long after it was asked to end Kubernetes kills it."""
 
 
 def gpu_pod(body: Json) -> GpuPod | None:
@@ -44,7 +47,17 @@ def gpu_pod(body: Json) -> GpuPod | None:
         return None
     started = text(status, "startTime") or text(part(body, "metadata"), "creationTimestamp")
     node = text(spec, "nodeName")
-    return GpuPod(itself, gpus, node, time_s(started), claims, waits=not node and _waits_for_gpus(status, claims))
+    waits = not node and _waits_for_gpus(status, claims)
+    grace_s = number(spec, "terminationGracePeriodSeconds")
+    return GpuPod(
+        itself,
+        gpus,
+        node,
+        time_s(started),
+        claims,
+        waits=waits,
+        grace_s=_USUAL_GRACE_S if grace_s is None else float(min(grace_s, _LONGEST_GRACE_S)),
+    )
 
 
 def gpu_node(body: Json) -> ClusterNode | None:
