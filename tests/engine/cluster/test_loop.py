@@ -102,6 +102,40 @@ def test_work_resets_the_count_and_takes_a_warning_back(cluster: PlannedCluster)
     assert cluster.done == ["warn 7", "cancel 7"]
 
 
+def test_a_changed_config_keeps_the_idle_time_of_jobs_whose_rule_it_does_not_change(cluster: PlannedCluster) -> None:
+    cluster.engine.jobs = [job(7), job(8, gpus=1, first=2, user="bob")]
+    cluster.eyes.gpus = [reading(index, 0.0) for index in range(3)]
+    strict = rule(name="bobs", users=("bob",))
+    cluster.loop.change([strict, rule()], ProtectRules())
+    cluster.minutes(4)
+    before_s = cluster.view(7).idle_s
+    assert before_s > 180
+    cluster.loop.change([replace(strict, idle_below=0.001), rule()], ProtectRules(frozenset({"carol"})))
+    cluster.look()
+    assert cluster.view(7).idle_s == before_s + EVERY_S
+    assert cluster.view(8).idle_s == 0, "it was counted by another threshold"
+
+
+def test_a_changed_config_keeps_what_a_rule_has_stopped_in_the_last_hour(cluster: PlannedCluster) -> None:
+    few = rule(limit=RateLimit(1, 3600.0))
+    cluster.engine.jobs = [job(7), job(8, gpus=1, first=2)]
+    cluster.eyes.gpus = [reading(index, 0.0) for index in range(3)]
+    cluster.loop.change([few], ProtectRules())
+    cluster.minutes(12)
+    assert [each for each in cluster.done if each.startswith("ask")] == ["ask 7"]
+    cluster.loop.change([few], ProtectRules(frozenset({"carol"})))
+    cluster.minutes(20)
+    assert [each for each in cluster.done if each.startswith("ask")] == ["ask 7"]
+
+
+def test_a_config_that_comes_while_jobs_are_asked_keeps_all_others_from_it(cluster: PlannedCluster) -> None:
+    cluster.engine.jobs = [job(7), job(8, gpus=1, first=2, user="bob")]
+    cluster.eyes.gpus = [reading(index, 0.0) for index in range(3)]
+    cluster.engine.after["ask"] = lambda: cluster.loop.change([], ProtectRules())
+    cluster.minutes(30)
+    assert [each for each in cluster.done if each.startswith("ask")] == ["ask 7"]
+
+
 def test_a_job_that_works_after_it_was_asked_is_not_ended(cluster: PlannedCluster) -> None:
     cluster.minutes(10.5)
     assert cluster.done[-1] == "ask 7"

@@ -16,6 +16,10 @@ from tests.places import LIMIT_S
 from tests.waiting import until
 
 
+def cluster_threads() -> list[threading.Thread]:
+    return [thread for thread in threading.enumerate() if thread.name == "fallow-cluster"]
+
+
 def test_a_config_starts_a_cluster_and_another_one_ends_it(tmp_path: pathlib.Path) -> None:
     for name in ("scontrol", "squeue", "scancel"):  # a Slurm whose controller does not answer
         (tmp_path / name).write_text("#!/bin/sh\necho 'Unable to contact slurm controller' >&2\nexit 1\n")
@@ -39,6 +43,9 @@ def test_a_config_starts_a_cluster_and_another_one_ends_it(tmp_path: pathlib.Pat
     watch.turn()
     assert any("nothing is stopped until" in sentence for sentence in said)
     assert any(thread.name == "fallow-cluster" for thread in threading.enumerate())
+    before = cluster_threads()
+    watch.change(understand('[cluster]\nengine = "slurm"\nevery = "1s"\n[protect]\nusers = ["ada"]\n', "fallow.toml"))
+    assert cluster_threads() == before, "what has been counted stays"
     watch.change(Config())
     assert watch.board is None
     until(lambda: all(thread.name != "fallow-cluster" for thread in threading.enumerate()))

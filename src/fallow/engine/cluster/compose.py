@@ -21,6 +21,7 @@ from fallow.engine.history.run import Run
 from fallow.engine.machine.known_groups import KnownGroups
 from fallow.engine.machine.observe import MISSED_LOOKS
 from fallow.policies.arbiter import ProtectRules
+from fallow.policies.cluster_gate import ClusterRule
 from fallow.readers.proc import user_name
 
 _LOOKS_BESIDE = 1  # a look may take as long as the pause between two of them
@@ -31,19 +32,28 @@ def cluster_loop(run: Run, config: Config) -> ClusterLoop | None:
     cluster = config.cluster
     if not cluster.is_watched:
         return None
-    protect = protect_rules(run, config)
+    rules, protect = rules_of(run, config)
     engine = engine_of(run, cluster, {(user, partition) for user, partition, _ in protect.fillers})
-    gap_s = cluster.every * (MISSED_LOOKS + _LOOKS_BESIDE)
     return ClusterLoop(
         run,
         DryRunEngine(engine) if run.dry_run else engine,
         eyes_of(run, cluster),
-        [rule.rule(gap_s) for rule in cluster.idle],
+        rules,
         protect,
         _own_protections(run),
         cluster.every,
-        _usage(run, cluster, gap_s),
+        _usage(run, cluster),
     )
+
+
+def rules_of(run: Run, config: Config) -> tuple[list[ClusterRule], ProtectRules]:
+    """Return the rules of the config, and what none of them stops."""
+    gap_s = _longest_gap_s(config.cluster)
+    return [rule.rule(gap_s) for rule in config.cluster.idle], protect_rules(run, config)
+
+
+def _longest_gap_s(cluster: Cluster) -> float:
+    return cluster.every * (MISSED_LOOKS + _LOOKS_BESIDE)
 
 
 def protect_rules(run: Run, config: Config) -> ProtectRules:
@@ -120,9 +130,9 @@ def _own_protections(run: Run) -> Callable[[], Sequence[Protection]]:
     return active
 
 
-def _usage(run: Run, cluster: Cluster, gap_s: float) -> UsageFile | None:
+def _usage(run: Run, cluster: Cluster) -> UsageFile | None:
     try:
-        return UsageFile(run.world.state_folder, run.say, cluster.keep_for, gap_s)
+        return UsageFile(run.world.state_folder, run.say, cluster.keep_for, _longest_gap_s(cluster))
     except FallowError as error:
         run.say(f"what the cluster does is not kept: {error}")
         return None

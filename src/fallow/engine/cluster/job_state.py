@@ -53,7 +53,7 @@ class ClusterJobState:
     def follow(self, job: ClusterJob, rule: ClusterRule, forced: Reason | None) -> bool:
         """Take the job as it is now; return whether counting begins at zero, though its people were warned."""
         was_warned = self.warned is not None
-        again = has_joined(self.job, job) or rule.name != self.rule.name
+        again = has_joined(self.job, job) or rule != self.rule
         self.job, self.forced = job, forced
         if not again:
             return False

@@ -56,7 +56,7 @@ class ClusterJudge:
         """`operator`: who runs the daemon, and may protect the jobs of all, as root may."""
         self._operators = frozenset(("root", operator))
         self._hands = hands
-        self._rules = rules
+        self._rules = list(rules)
         self._no_rule = replace(NO_RULE, longest_gap_s=longest_gap_s)
         self._protect = protect
         self._protections = protections
@@ -67,6 +67,13 @@ class ClusterJudge:
         self._returned = ReturnedClusterJobs(clock)
         self.is_ending = False
         """True once nothing more may be done."""
+
+    def change(self, rules: Sequence[ClusterRule], protect: ProtectRules) -> None:
+        """Use these rules from now on; any thread may call it. What is counted stays, where its rule is the same.
+
+        What is due in a look that has begun waits for the next one.
+        """
+        self._protect, self._rules = protect, list(rules)
 
     def blind(self, at_s: float, why: Unknown) -> None:
         """Take note of a look that showed nothing: the jobs stay as they are, and the time does not count."""
@@ -83,6 +90,7 @@ class ClusterJudge:
         nodes: Sequence[ClusterNode] = (),
     ) -> None:
         """Judge these jobs by these readings, and act; `trouble` is why nothing may be judged and done."""
+        rules = self._rules
         self._follow({job.key: job for job in jobs})
         if trouble is None:
             trouble = readings.trouble
@@ -95,7 +103,7 @@ class ClusterJudge:
         proposals: list[Proposal] = []
         for state in self.states.values():
             proposals += self._judged(state, readings, index, pending_gpus, protections, wall_s)
-        self._act(proposals, readings.at_s)
+        self._act(proposals, readings.at_s, rules)
 
     def _follow(self, jobs: Mapping[str, ClusterJob]) -> None:
         """Take the jobs as they are now: forget those that are gone, and begin with those that are new."""
@@ -113,8 +121,10 @@ class ClusterJudge:
                 known = self.states[key] = ClusterJobState(job, rule, self._forced(job))
                 if came_back:
                     self._hands.came_back(known)
-            elif known.follow(job, rule, self._forced(job)):
-                self._hands.carry_out(known, CancelWarning(Reason("joined")))
+            else:
+                why = Reason("joined" if known.rule == rule else "not_covered")
+                if known.follow(job, rule, self._forced(job)):
+                    self._hands.carry_out(known, CancelWarning(why))
             # Of one that is suspended, or of which Slurm's words cannot be told apart, nothing follows for its GPUs.
             known.is_filler = job.no_way is None and is_filler(job, self._protect)
 
@@ -170,7 +180,7 @@ class ClusterJudge:
             reason = Reason("asked_for_more", gpus=gpus, used=enough, for_s=for_s)
             self._hands.found("idle", state, reason, f"could do with {enough} of its {gpus} GPUs: {reason}")
 
-    def _act(self, proposals: list[Proposal], at_s: float) -> None:
+    def _act(self, proposals: list[Proposal], at_s: float, rules: Sequence[ClusterRule]) -> None:
         """Carry out what was proposed, as far as that is allowed and time is left; the rest keeps its count."""
         calming = [each for each in proposals if isinstance(each[2], CancelWarning)]
         others = sorted((each for each in proposals if not isinstance(each[2], CancelWarning)), key=_turn)
@@ -183,7 +193,8 @@ class ClusterJudge:
         protections, began_s = self._protections(), self._clock.monotonic_s()
         for state, after, action in others:
             now_s = self._clock.monotonic_s()
-            waits = now_s - began_s > _ACTIONS_TAKE_S or now_s < state.retry_at_s or self.is_ending
+            is_over = self.is_ending or self._rules is not rules
+            waits = is_over or now_s - began_s > _ACTIONS_TAKE_S or now_s < state.retry_at_s
             if waits or not self._allowed(state, action, protections, now_s, now_s - at_s):
                 state.count = not_seen(state.count, at_s)
             elif self._hands.carry_out(state, action):

@@ -83,6 +83,11 @@ class ClusterLoop:
         self._thread = Thread(target=self._run, name="fallow-cluster", daemon=True)
         self._thread.start()
 
+    def change(self, rules: Sequence[ClusterRule], protect: ProtectRules) -> None:
+        """Judge by these rules from now on; called by the main thread."""
+        self._acts = any(rule.acts for rule in rules)
+        self._judge.change(rules, protect)
+
     def turn(self) -> None:
         """Say, count and send what the cluster's thread wants; called by the main thread at each tick."""
         self._main.turn()

@@ -27,9 +27,14 @@ class ClusterWatch:
         return None if self._loop is None else self._loop.board
 
     def change(self, config: Config) -> None:
-        """Apply a config. A loop whose config is the same goes on; another one begins at zero."""
+        """Apply a config. A loop goes on with its rules; one that looks elsewhere, or otherwise, begins at zero."""
         before, self._config = self._config, config
-        if _what_counts(config) == _what_counts(before):
+        rules_are_same = (config.cluster.idle, config.protect) == (before.cluster.idle, before.protect)
+        if _what_is_looked_at(config) == _what_is_looked_at(before):
+            if self._loop is not None and not rules_are_same:
+                from fallow.engine.cluster.compose import rules_of
+
+                self._loop.change(*rules_of(self._run, config))
             return
         if self._loop is not None:
             self._loop.end()
@@ -65,5 +70,5 @@ class ClusterWatch:
             self._loop = None
 
 
-def _what_counts(config: Config) -> tuple[object, ...]:
-    return config.cluster, config.protect, config.slurm_fillers
+def _what_is_looked_at(config: Config) -> tuple[object, ...]:
+    return config.cluster.model_copy(update={"idle": ()}), config.slurm_fillers
