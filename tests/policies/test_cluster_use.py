@@ -74,7 +74,7 @@ def test_a_job_is_idle_only_if_every_reading_of_each_of_its_gpus_says_so(
             exact = exact or [each for each in look.gpus if fitting(place, each)]
         assert all(isinstance(each.utilization, float) and 0 <= each.utilization < 0.01 for each in exact)
         wanted = place.count if isinstance(place, PodGpus) else 1
-        assert len({each.key for each in exact}) >= wanted
+        assert len({each.key.uuid for each in exact}) >= wanted
 
 
 @given(held=places, look=looks)
@@ -101,6 +101,20 @@ def test_a_gpu_in_another_node_than_the_pods_never_makes_the_pod_idle() -> None:
     assert [activity(host, "n1") for host in ("n1", "N1", "n1.example.org", "fallow-x7f2a")] == [idle] * 4
     assert [activity(host, "n1") for host in ("n2", "n2.example.org", "N2")] == [unknown] * 3
     assert [activity(host, "n2.example.org") for host in ("n2", "n2.elsewhere.org", "n1")] == [idle, unknown, unknown]
+
+
+def test_a_gpu_of_a_pod_is_one_whatever_exporters_call_its_host() -> None:
+    def use(*loads: float) -> JobUse:
+        hosts = ("n1", "fallow-node-7xk2p")
+        gpus = [
+            GpuReading(GpuKey(host, "GPU-1"), 0, load, pod=("ml", "a"))
+            for host, load in zip(hosts, loads, strict=True)
+        ]
+        held = job((PodGpus("ml", "a", 2, node="n1"),))
+        return job_use(held, ReadingIndex(Readings(1.0, 60.0, tuple(gpus)), [ClusterNode("n1", 2)]))
+
+    assert [each.activity for each in use(0.0, 0.0).uses] == ["idle", "unknown"], "of the second nothing is known"
+    assert [each.activity for each in use(0.0, 0.5).uses] == ["busy", "unknown"]
 
 
 def test_a_utilization_of_moments_shows_work_and_never_idleness() -> None:

@@ -152,9 +152,9 @@ def job_use(job: ClusterJob, index: ReadingIndex, idle_below: float = IDLE_BELOW
             uses.append(known or _missing(place, index, 0, 1, doubt))
         else:
             found = index.of_pod(place)
-            by_gpu: dict[GpuKey, list[GpuUse]] = {}
+            by_gpu: dict[str, list[GpuUse]] = {}  # exporters in pods may each call the host otherwise
             for each in found:
-                by_gpu.setdefault(each.key, []).append(_use(place, each, idle_below))
+                by_gpu.setdefault(each.key.uuid, []).append(_use(place, each, idle_below))
             uses.extend(use for several in by_gpu.values() if (use := _together(several)) is not None)
             missing = max(place.count - len(by_gpu), 1 if place.doubt else 0)
             uses.extend([_missing(place, index, len(by_gpu), place.count)] * missing)
