@@ -183,7 +183,6 @@ SENTENCES: Mapping[str, str] = {
     # What follows after a job.
     "as_asked": "a person asked for it",
     "job_stopped": "{job} was stopped: {why}",
-    "job_would_be_stopped": "{job} would have been stopped: {why}",
     "job_ended": "{job} ended with exit code {code}",
     # Why a GPU is not given.
     "not_listed": "not among --gpus",

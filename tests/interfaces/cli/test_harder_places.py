@@ -155,19 +155,10 @@ def test_processes_that_go_on_unwatched_are_told(simulated: Fallow) -> None:
     assert watched.wait(LIMIT_S) == 6
 
 
-def test_a_dry_run_without_a_timeout_runs_nothing_and_names_what_would_follow(simulated: Fallow) -> None:
+def test_a_dry_run_runs_nothing_and_names_what_would_follow(simulated: Fallow) -> None:
     done = simulated("run", "--dry-run", "--then", "run:echo X", "--", "echo", "I RAN")
     assert (done.returncode, done.stdout) == (0, "")
     assert "would do after it: run:echo X" in done.stderr
-
-
-def test_a_dry_run_with_a_timeout_names_what_would_follow_the_stop(simulated: Fallow) -> None:
-    words = ("--dry-run", "--idle-timeout", "1s", *FAST, "--then", "run:echo X")
-    watched = simulated.start("run", *words, "--", "sh", "-c", "read line")
-    until(watched, "would stop")
-    _, said = watched.communicate("go on\n", timeout=LIMIT_S)
-    assert watched.returncode == 0
-    assert "would run 'echo'" in said
 
 
 def until_called_off(systemctl: pathlib.Path) -> None:

@@ -12,7 +12,6 @@ import time
 import pytest
 
 from tests.conftest import Fallow
-from tests.interfaces.cli.test_guard import until
 from tests.places import LIMIT_S
 
 FAST = ("--warmup", "0.5s", "--every", "0.25s", "--grace", "1s")
@@ -216,11 +215,12 @@ def test_stacks_are_in_a_file_that_the_message_names(simulated: Fallow, tmp_path
     assert "waits_for_ever" in pathlib.Path(found[1]).read_text()
 
 
-def test_a_dry_run_lets_the_job_live_and_says_what_would_be(simulated: Fallow) -> None:
-    watched = simulated.start("run", "--dry-run", "--idle-timeout", "1s", *FAST, "--", "sh", "-c", "read line")
-    until(watched, "would stop the job")
-    watched.communicate("go on\n", timeout=LIMIT_S)
-    assert watched.returncode == 0
+def test_a_dry_run_with_a_timeout_runs_nothing_and_names_what_would_follow(simulated: Fallow) -> None:
+    words = ("--dry-run", "--idle-timeout", "1s", *FAST, "--then", "run:echo X")
+    done = simulated("run", *words, "--", "echo", "I RAN")
+    assert (done.returncode, done.stdout) == (0, "")
+    assert "would run on GPU" in done.stderr
+    assert "would do after it: run:echo X" in done.stderr
 
 
 @pytest.mark.more

@@ -70,8 +70,9 @@ class AfterExit:
         protected = self._protected()
         if protected is None:
             seconds = duration_for_people(COUNTDOWN_S)
-            verb = "would" if self._run.dry_run else "about to"
-            text = f"{verb} {in_words(action)} in {seconds}: {action.reason}. To prevent it: fallow protect --for 1h"
+            text = (
+                f"about to {in_words(action)} in {seconds}: {action.reason}. To prevent it: fallow protect --for 1h"
+            )
             try:  # from the announcement on: people who read it must also read that it is called off
                 self._run.say(self._actuators.power.announce(text).words)
                 self._run.say(text)
@@ -85,8 +86,6 @@ class AfterExit:
         return Outcome(False, f"called off: {protected}")
 
     def _protected_during_countdown(self) -> Reason | None:
-        if self._run.dry_run:
-            return None
         clock = self._world.clock
         until_s = clock.monotonic_s() + COUNTDOWN_S
         while (left_s := until_s - clock.monotonic_s()) > 0:

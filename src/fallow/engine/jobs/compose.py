@@ -17,8 +17,8 @@ from fallow.engine.history.run import Report, Run
 from fallow.engine.jobs.after_exit import AfterExit, Then
 from fallow.engine.jobs.foreground import ForegroundJobActions, ForegroundJobSource
 from fallow.engine.jobs.job_state import JobRule
-from fallow.engine.jobs.perform import host_actuators, nobody_to_signal, refuse, shortcomings
-from fallow.engine.jobs.ports import DryRunJobActions, JobActions, JobSource
+from fallow.engine.jobs.perform import host_actuators, nobody_to_signal, shortcomings
+from fallow.engine.jobs.ports import JobActions, JobSource
 from fallow.engine.jobs.supervisor import Result, Supervisor
 from fallow.engine.jobs.usage import UsageMeter
 from fallow.engine.machine.observe import MISSED_LOOKS
@@ -68,7 +68,7 @@ def supervise(
     try:
         source: JobSource = ForegroundJobSource(world, started, gpus, printable(shlex.join(command)))
         actions: JobActions = ForegroundJobActions(world, started, helpers)
-        source, actions = wrap(source, DryRunJobActions(actions) if run.dry_run else actions)
+        source, actions = wrap(source, actions)
         uuids = [str(gpu.uuid) for gpu in gpus]
         meter = UsageMeter(uuids, watch.rule.idle_below, watch.every_s * MISSED_LOOKS)
         supervisor = Supervisor(
@@ -89,26 +89,26 @@ def supervise(
 class WatchedRun:
     """A job of `fallow run` that is watched. Made before anything is claimed: what cannot work is refused then."""
 
-    def __init__(self, world: World, say: Callable[[str], None], watch: Watch, *, dry_run: bool) -> None:
+    def __init__(self, world: World, say: Callable[[str], None], watch: Watch) -> None:
         demand_own_pids(world.proc)
         self._world = world
         self._say = say
         self._watch = watch
-        self._dry_run = dry_run
-        self._actuators = host_actuators(world, dry_run=dry_run)
+        self._actuators = host_actuators(world, dry_run=False)
         actions = tuple(then.action for then in watch.thens)
         found = shortcomings(actions, self._actuators, world.environ, nobody_to_signal)
         if watch.rule.before_ask.stacks and (missing := py_spy.shortcoming(world.environ)) is not None:
             found.append(missing)
-        refuse(found, say, dry_run=dry_run)
+        if found:
+            raise found[0]
 
     def run(self, program: Program, gpus: Sequence[Gpu]) -> tuple[Result, Callable[[], None]]:
         """Watch the job to its end. Return the result, and a function that does what follows."""
-        run = Run(self._world, open_journal(self._world, self._say), Report(self._say), self._dry_run)
+        run = Run(self._world, open_journal(self._world, self._say), Report(self._say))
         result = supervise(run, program, gpus, self._watch, self._actuators.helpers)
 
         def follow() -> None:
-            stopped = result.stopped is not None or result.would_be_stopped is not None
+            stopped = result.stopped is not None
             keys = [gpu_key(gpu.uuid) for gpu in gpus]
             why = _why(program_name(program[1][0]), result)
             AfterExit(run, self._actuators).follow(self._watch.thens, why, stopped=stopped, keys=keys)
@@ -120,6 +120,4 @@ class WatchedRun:
 def _why(name: str, result: Result) -> Reason:
     if result.stopped is not None:
         return Reason("job_stopped", job=name, why=result.stopped)
-    if result.would_be_stopped is not None:
-        return Reason("job_would_be_stopped", job=name, why=result.would_be_stopped)
     return Reason("job_ended", job=name, code="unknown" if result.ended is None else result.ended.exit_code)

@@ -20,8 +20,6 @@ class Result:
     ended: Ended | None
     stopped: Reason | None
     still_held: tuple[str, ...] = ()
-    would_be_stopped: Reason | None = None
-    """In a dry run: why it would have been stopped."""
     going_on: int = 0
     """How many processes of the job live on, unwatched."""
     used: Used = Used(0.0)
@@ -72,9 +70,9 @@ class Supervisor:
             next_s = max(next_s + self._every_s, clock.monotonic_s())
         state = self._state
         why = None if state is None else state.asked_reason
-        if state is None or why is None or self._run.dry_run:
+        if state is None or why is None:
             going_on = len(self._job.tree.living())
-            return Result(self._job.tree.ended, None, would_be_stopped=why, going_on=going_on)
+            return Result(self._job.tree.ended, None, going_on=going_on)
         if state.killed:
             self._driver.name_survivors(state)
         still_held = tuple(who_still_holds(self._run.world, state.job.uuids))
@@ -85,7 +83,7 @@ class Supervisor:
 
     def _is_over(self, timeout_s: float) -> bool:
         state = self._state
-        if state is not None and state.asked is not None and not self._run.dry_run:
+        if state is not None and state.asked is not None:
             return self._job.wait_for_tree(timeout_s) or state.killed
         if self._until_nobody_is_left:
             return self._job.wait_for_tree(timeout_s)

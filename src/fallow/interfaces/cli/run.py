@@ -63,8 +63,7 @@ def add_options(made: Parser) -> None:
     made.add_argument(
         "--dry-run",
         action="store_true",
-        help="without a timeout, run nothing and print what would be run, and where; with a timeout, run CMD "
-        "and only print when it would be warned and stopped, and what would follow",
+        help="run nothing, and print what would be run, and where",
     )
     takes(made, "--chdir DIR", str, "run CMD in this folder")
     takes(
@@ -143,7 +142,7 @@ def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:  # noqa: 
 
         prepared = prepare(args, world, voice)
     wanted = request(args, shared=args.shared)
-    if args.dry_run and not stoppable:
+    if args.dry_run:
         with leaves_line(wanted):
             gpus = pick(world, wanted, voice.note, reserve=False)
         return _dry_run(args, gpus, line, voice)

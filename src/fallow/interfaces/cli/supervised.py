@@ -26,7 +26,7 @@ _REPORT_A_HANG_AFTER_S = 600.0
 
 def prepare(args: argparse.Namespace, world: World, voice: Stderr) -> WatchedRun:
     """Check the options before anything is claimed."""
-    return WatchedRun(world, voice.note, _watch(args, world, voice), dry_run=args.dry_run)
+    return WatchedRun(world, voice.note, _watch(args, world, voice))
 
 
 def run_watched(  # noqa: RET503  end_as() never returns
