@@ -201,3 +201,11 @@ def test_messages_can_be_json_lines(simulated: Fallow) -> None:
     line = json.loads(done.stderr)
     assert line["level"] == "error"
     assert "no-such-thing" in line["message"]
+
+
+@pytest.mark.parametrize("option", [("--log-format=json",), ("--log-format", "json")])
+def test_an_option_of_the_users_command_does_not_change_the_messages(
+    simulated: Fallow, option: tuple[str, ...]
+) -> None:
+    done = simulated("run", "--", "no-such-thing", *option)
+    assert done.stderr.startswith("fallow: ")

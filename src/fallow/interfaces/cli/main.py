@@ -107,8 +107,9 @@ def _own_mistake(error: Exception, voice: Stderr) -> int:
 
 
 def _main(argv: list[str], voice: Stderr) -> int:
-    voice.as_json = "--log-format=json" in argv or ("--log-format", "json") in pairwise(argv)
     before, name, after, command = _split(_help_as_option(argv))
+    words = [*before, *after]
+    voice.as_json = "--log-format=json" in words or ("--log-format", "json") in pairwise(words)
     shared = common()
     if name is None or not {"-h", "--help", "-V", "--version"}.isdisjoint(before):
         return _without_command(before, shared)
@@ -124,7 +125,7 @@ def _main(argv: list[str], voice: Stderr) -> int:
     if command is not None and name not in _TAKE_COMMAND:
         raise WrongUsage(f"fallow {name} runs no command; leave out -- and what follows")
     args.command = command
-    args.words = [*before, *after]
+    args.words = words
     voice.verbose = getattr(args, "verbose", False)
     if streams.is_closed() and name not in _WITHOUT_RESULT:
         raise OSError(errno.EBADF, os.strerror(errno.EBADF))
