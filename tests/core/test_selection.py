@@ -46,6 +46,17 @@ def test_a_beginning_that_fits_several_is_an_error() -> None:
         select("GPU-0", CARDS)
 
 
+@pytest.mark.parametrize("text", ["f", "a1b2c", "GPU", "g", "-a1b2c3"])
+def test_a_few_letters_that_a_uuid_begins_with_name_no_gpu(text: str) -> None:
+    with pytest.raises(WrongUsage, match=f"there is no GPU '{text}' here"):
+        select(text, [idle(0, uuid="GPU-f0000000-0000"), idle(1, uuid="GPU-a1b2c3d4-0000")])
+
+
+@pytest.mark.parametrize("text", ["GPU-a", "gpu-a1", "a1b2c3", "A1B2C3D4", "a1b2c3d4-0000", "GPU-a1b2c3d4-0000"])
+def test_a_uuid_is_meant_by_how_it_begins_after_its_prefix_or_by_six_digits(text: str) -> None:
+    assert labels(select(text, [idle(0, uuid="GPU-f0000000-0000"), idle(1, uuid="GPU-a1b2c3d4-0000")])) == ["1"]
+
+
 def test_mig_instances_are_named_by_slot_or_uuid_or_with_their_card() -> None:
     assert labels(select("1:2", MIG)) == ["1:2"]
     assert labels(select("MIG-aaaa", MIG)) == ["1:0"]

@@ -4,6 +4,7 @@ Indices are NVML's, which are in PCI order; CUDA counts the same way only under 
 UUIDs are safe everywhere.
 """
 
+import re
 from collections.abc import Sequence
 
 from fallow.core.errors import WrongUsage
@@ -11,6 +12,7 @@ from fallow.core.gpu import Gpu
 from fallow.core.units import is_number
 from fallow.core.unknown import Unknown
 
+_UUID_BEGIN = re.compile(r"(gpu|mig)-|[0-9a-f]{6}")
 _MIG_PATH_PARTS = 3  # MIG-GPU-<uuid>/<gpu instance>/<compute instance>, as drivers before 470 wrote it
 
 
@@ -80,7 +82,7 @@ def _select_one(word: str, gpus: Sequence[Gpu]) -> list[Gpu]:
 
 def _by_uuid_prefix(word: str, gpus: Sequence[Gpu]) -> list[Gpu]:
     lowered = word.lower()
-    if not lowered:
+    if not _UUID_BEGIN.match(lowered):  # a slip of one letter must not name a GPU
         return []
     matches = [
         gpu
