@@ -7,7 +7,7 @@ from fallow.core.gpu_status import GpuStatus, Status
 from fallow.core.units import duration_for_people
 from fallow.core.value import value
 
-_OLDEST_LOOK_S = 30.0
+OLDEST_LOOK_S = 30.0
 _NOW = {Activity.FREE: "free", Activity.FILLED: "filled with work that leaves", Activity.IDLE: "held, nothing runs"}
 _NOBODY: "Mapping[str, Presence]" = {}
 
@@ -45,7 +45,7 @@ def idle_answers(
     not count.
     """
     late_s = now_wall_s - status.wall_s
-    late = f"the daemon last looked {duration_for_people(late_s)} ago" if late_s > _OLDEST_LOOK_S else None
+    late = f"the daemon last looked {duration_for_people(late_s)} ago" if late_s > OLDEST_LOOK_S else None
     return tuple(_answer(gpu, for_s, late, presences.get(gpu.label)) for gpu in status.gpus)
 
 

@@ -125,17 +125,19 @@ class SimulatedReader:
 
     def look(self, depth: Depth) -> Snapshot:
         """Return all GPUs now. The first full look at a held GPU takes a second: CPU use is measured over time."""
+        wall_s = self._clock.wall_s()
         held = self._held()
         if depth >= Depth.LOAD and self._before_s is None and held:
             self._remember(held)
             self._clock.sleep(_SHORTEST_WINDOW_S)
+            wall_s = self._clock.wall_s()
             held = self._held()
         now_s = self._clock.monotonic_s()
         if held is None:
             blind = tuple(
                 replace(blank, utilization=_NO_PROC, memory=_NO_PROC, holders=_NO_PROC) for blank in self._blank
             )
-            return Snapshot(self._host, simulated=True, at_s=now_s, wall_s=self._clock.wall_s(), gpus=blind)
+            return Snapshot(self._host, simulated=True, at_s=now_s, wall_s=wall_s, gpus=blind)
         elapsed_s = 0.0 if self._before_s is None else now_s - self._before_s
         # Two looks may follow each other at once; what lies between them is too short to tell how busy a process was.
         if elapsed_s >= _LEAST_WINDOW_S:
@@ -144,7 +146,7 @@ class SimulatedReader:
         gpus = [self._gpu(blank, held.get(blank.index, [])) for blank in self._blank]
         if depth >= Depth.LOAD and (self._before_s is None or elapsed_s >= _LEAST_WINDOW_S):
             self._remember(held)
-        return Snapshot(self._host, simulated=True, at_s=now_s, wall_s=self._clock.wall_s(), gpus=tuple(gpus))
+        return Snapshot(self._host, simulated=True, at_s=now_s, wall_s=wall_s, gpus=tuple(gpus))
 
     def links(self, gpus: Sequence[Gpu]) -> Links:  # noqa: ARG002  as the protocol has it
         """Return nothing: simulated GPUs have no links."""

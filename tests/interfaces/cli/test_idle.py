@@ -2,6 +2,7 @@
 
 import json
 import os
+import pathlib
 import signal
 import socket
 import subprocess
@@ -68,6 +69,21 @@ def test_the_daemon_knows_for_how_long(simulated: Fallow) -> None:
     until(lambda: simulated("idle", "--for", "2s").returncode == 0, pause_s=PROGRAM_S)
     assert simulated("idle", "--for", "30d").returncode == 1
     assert simulated("idle", "--for", "2s", "--alone").returncode == 75
+
+
+def test_a_job_that_began_after_the_daemon_looked_is_seen(simulated: Fallow, tmp_path: pathlib.Path) -> None:
+    config = tmp_path / "fallow.toml"
+    config.write_text('[machine]\nevery = "4s"\n')
+    Fill(simulated.start("up", "--config", str(config))).until("up, ")
+    asked = 0
+    for words in (("1",), ("1", "--for", "1ms"), ("mine",)):
+        until(lambda words=words: simulated("idle", *words).returncode == 0, pause_s=PROGRAM_S)
+        with subprocess.Popen(["sleep", "1000"], env=simulated.on("1")) as job:
+            try:
+                asked += simulated("idle", *words).returncode
+            finally:
+                job.kill()
+    assert asked == 3
 
 
 @pytest.mark.more

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from fallow.core.activity import Activity
 from fallow.core.gpu_status import Status
-from fallow.core.idle_answer import IdleAnswer, all_idle, idle_answers
+from fallow.core.idle_answer import OLDEST_LOOK_S, IdleAnswer, all_idle, idle_answers
 from fallow.core.protections import Everything, OneProcess, OneUser
 from fallow.core.selection import select
 from fallow.core.value import replace, value
@@ -19,6 +19,8 @@ from fallow.engine.machine.world import World
 
 if TYPE_CHECKING:
     from fallow.engine.conditions.gpus import GpuConditions, IdleQuestion
+
+_ASK_EVERY_S = 0.1
 
 
 @value
@@ -38,16 +40,13 @@ def ask_idle(asker: Asker, text: str | None, for_s: float, unless: Sequence[str]
     world = asker.world
     for condition in unless:
         parse_job_condition(condition)
+    asked_wall_s = world.clock.wall_s()
     status = (None if asker.daemon is None else asker.daemon.status()) or look_once(world)
     subject = _subject(text, status, world)
-    held = held_by(subject, status, world.proc)
-    doubtful = {gpu.label for gpu in held.gpus if is_doubtful(subject, gpu, world.proc)}
-    answers = tuple(
-        replace(each, idle=None, because=f"who holds it is not known; {each.because}")
-        if each.gpu in doubtful and each.idle
-        else each
-        for each in idle_answers(held, for_s, world.clock.wall_s(), presences(subject, held, world.proc))
-    )
+    held, answers = _answers(subject, status, for_s, world)
+    if status.wall_s < asked_wall_s and (not answers or any(each.idle for each in answers)):
+        status = _seen_since(asked_wall_s, asker)  # a job may have begun since the daemon looked
+        held, answers = _answers(subject, status, for_s, world)
     if unless and answers:
         answers = _by_conditions(asker, lambda conditions: conditions.ask(unless, held, answers))
     together, because = all_idle(answers), "holds no GPU"
@@ -56,6 +55,31 @@ def ask_idle(asker: Asker, text: str | None, for_s: float, unless: Sequence[str]
         if unless:
             together, because = _without_gpu(asker, subject, unless)
     return IdleFound(for_s, answers, together, because)
+
+
+def _answers(
+    subject: JobSubject, status: Status, for_s: float, world: World
+) -> tuple[Status, tuple[IdleAnswer, ...]]:
+    """Return the GPUs that the subject holds in a status, and the answer for each."""
+    held = held_by(subject, status, world.proc)
+    doubtful = {gpu.label for gpu in held.gpus if is_doubtful(subject, gpu, world.proc)}
+    return held, tuple(
+        replace(each, idle=None, because=f"who holds it is not known; {each.because}")
+        if each.gpu in doubtful and each.idle
+        else each
+        for each in idle_answers(held, for_s, world.clock.wall_s(), presences(subject, held, world.proc))
+    )
+
+
+def _seen_since(wall_s: float, asker: Asker) -> Status:
+    """Return the first look of the daemon that began after that time; look once if it does not come."""
+    clock, daemon = asker.world.clock, asker.daemon
+    until_s = clock.monotonic_s() + OLDEST_LOOK_S
+    while daemon is not None and clock.monotonic_s() < until_s and (status := daemon.status()) is not None:
+        if status.wall_s >= wall_s:
+            return status
+        clock.sleep(_ASK_EVERY_S)
+    return look_once(asker.world)
 
 
 def _by_conditions(asker: Asker, ask: "Callable[[GpuConditions], IdleQuestion]") -> tuple[IdleAnswer, ...]:

@@ -23,7 +23,7 @@ from fallow import __version__
 from fallow.core.board import Board
 from fallow.core.errors import FallowError, WrongUsage
 from fallow.core.gpu_status import Status
-from fallow.core.idle_answer import IdleAnswer, all_idle, idle_answers
+from fallow.core.idle_answer import OLDEST_LOOK_S, IdleAnswer, all_idle, idle_answers
 from fallow.core.money import Prices
 from fallow.core.selection import select
 from fallow.core.visibility import Viewer
@@ -95,13 +95,23 @@ def add_now(api: ApiRoutes, sources: Sources) -> None:
         },
     )
     async def idle(request: Request, for_s: float, gpus: str | None, unless: list[str] | None) -> Response:
-        status = board().status
-        if gpus is not None:
-            try:
-                status = status.among(frozenset(gpu.label for gpu in select(gpus, status.gpus)))
-            except WrongUsage as error:
-                raise Refused(404, "usage", str(error)) from None
-        answers = idle_answers(status, for_s, sources.clock.wall_s())
+        def now() -> tuple[Status, tuple[IdleAnswer, ...]]:
+            status = board().status
+            if gpus is not None:
+                try:
+                    status = status.among(frozenset(gpu.label for gpu in select(gpus, status.gpus)))
+                except WrongUsage as error:
+                    raise Refused(404, "usage", str(error)) from None
+            return status, idle_answers(status, for_s, sources.clock.wall_s())
+
+        asked_wall_s = sources.clock.wall_s()
+        status, answers = now()
+        until_s = sources.clock.monotonic_s() + OLDEST_LOOK_S
+        while status.wall_s < asked_wall_s and any(each.idle for each in answers):
+            if sources.clock.monotonic_s() > until_s:
+                raise Refused(503, "late", "the daemon has not looked since the question")
+            await asyncio.sleep(LOOK_EVERY_S)  # a job may have begun since the daemon looked
+            status, answers = now()
         if unless:
             caller = caller_of(request)
             if caller.key in asking:
