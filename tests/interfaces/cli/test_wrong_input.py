@@ -49,6 +49,13 @@ from tests.standin import World
             2,
             "write: fallow run -n 2 -- python3 'x y.py' --epochs 3",
         ),
+        (("run", "--name", "python", "python", "train.py"), 2, "fallow run --name python -- python train.py"),
+        (("run", "2", "--", "echo", "hi"), 2, "a number of GPUs goes behind -n; write: fallow run -n 2 -- echo hi"),
+        (("run", "2", "--wait", "--", "echo", "a b"), 2, "write: fallow run -n 2 --wait -- echo 'a b'"),
+        (("run", "2", "echo", "hi"), 2, "write: fallow run -n 2 -- echo hi"),
+        (("run", "0,1", "--", "echo", "hi"), 2, "'0,1' is one word too many; leave it out, or write --gpus 0,1"),
+        (("run", "python", "--", "x"), 2, "'python' is one word too many; leave it out"),
+        (("run", "-n", "2", "--name", "#", "--", "true"), 2, "no GPU named '#'"),
         (
             ("run", "--grace", "10s", "--", "true"),
             2,

@@ -119,7 +119,7 @@ def _main(argv: list[str], voice: Stderr) -> int:
     module, parser = command_of(name, shared)
     everywhere = Parser("fallow", "", "", [shared]).parse_args(before)
     try:
-        args = parser.parse_args(after, everywhere)
+        args = parser.parse_args(after, everywhere, command)
     except SystemExit:  # the help was asked for, and has been printed
         return 0
     if command is not None and name not in _TAKE_COMMAND:

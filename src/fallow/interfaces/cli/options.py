@@ -4,6 +4,7 @@ import argparse
 import re
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
+from itertools import pairwise
 from typing import Any, NoReturn, TypeVar
 
 from fallow.core import units
@@ -45,20 +46,21 @@ class Parser(ArgumentParser):
             sentence = f"{sentence.removeprefix(_MISSING)} is missing"
         raise WrongUsage(f"{sentence} (see: {self.prog} --help)")
 
-    def parse_args(self, args: Sequence[str], namespace: Any = None) -> Any:  # type: ignore[override]  # noqa: ANN401  as argparse has it
+    def parse_args(  # type: ignore[override]  # as argparse has it
+        self,
+        args: Sequence[str],
+        namespace: Any = None,  # noqa: ANN401
+        command: Sequence[str] | None = None,
+    ) -> Any:  # noqa: ANN401
         """Parse all words. Words that are left over may be a program that was not written after `--`."""
-        if "#" in args:
+        if any(word == "#" and not self._takes_value(before) for before, word in pairwise(["", *args])):
             way = "leave out # and what follows; zsh takes comments after: setopt interactivecomments"
             raise WrongUsage(f"the shell has passed a comment on; {way}")
         parsed, left = self.parse_known_args(args, namespace)
         if not left:
             return parsed
         if self.prog in _TAKE_COMMAND and not left[0].startswith("-"):
-            import shlex
-
-            at = args.index(left[0])
-            line = shlex.join([*self.prog.split(), *args[:at], "--", *args[at:]])
-            raise WrongUsage(f"a command goes behind --; write: {line}")
+            self._refuse_program(args, left[0], command)
         option = next((word.partition("=")[0] for word in left if word.startswith("-")), None)
         if option is not None:
             way = self._instead_of(option)
@@ -68,6 +70,24 @@ class Parser(ArgumentParser):
         many, them = ("one word", "it") if len(left) == 1 else (f"{len(left)} words", "them")
         gpus = f", or write --gpus {','.join(left)}" * ("--gpus" in self._option_string_actions)
         return self.error(f"{' '.join(left)!r} is {many} too many; leave {them} out{gpus}")
+
+    def _takes_value(self, word: str) -> bool:
+        option = self._option_string_actions.get(word)
+        return option is not None and option.nargs != 0
+
+    def _refuse_program(self, args: Sequence[str], first: str, command: Sequence[str] | None) -> None:
+        """Raise WrongUsage if the first word that is left over is a number of GPUs, or of a program without `--`."""
+        import shlex
+
+        ends = (at for at, word in enumerate(args) if word == first)
+        at = next(at for at in ends if self.parse_known_args(args[: at + 1])[1] == [first])
+        before, rest = [*self.prog.split(), *args[:at]], args[at + 1 :]
+        if units.is_number(first) and "-n" in self._option_string_actions:
+            behind = ["--", *rest] if command is None else [*rest, "--", *command]
+            line = shlex.join([*before, "-n", first, *behind])
+            raise WrongUsage(f"a number of GPUs goes behind -n; write: {line}")
+        if command is None:
+            raise WrongUsage(f"a command goes behind --; write: {shlex.join([*before, '--', *args[at:]])}")
 
     def _instead_of(self, option: str) -> str:
         """Return what to write instead of an option that does not exist, or nothing: --format json for --json."""
