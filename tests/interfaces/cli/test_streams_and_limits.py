@@ -44,6 +44,34 @@ def test_a_result_that_could_not_be_written_is_no_success(simulated: Fallow, scr
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("script", "says"),
+    [
+        ("print('x' * 10)", "cannot print"),
+        ("print('x' * 100_000)", "cannot print"),
+        ("open('/dev/full', 'w').write('x' * 100_000)", "another file"),
+    ],
+)
+def test_only_a_failure_of_printing_is_called_so(script: str, says: str) -> None:
+    program = f"""
+import os
+from fallow.interfaces.cli import streams
+streams.prepare()
+try:
+    {script}
+    streams.flush()
+except streams.CannotPrint:
+    os.write(2, b"cannot print")
+except OSError:
+    os.write(2, b"another file")
+os._exit(0)
+"""
+    with open("/dev/full", "wb") as full:
+        words = [sys.executable, "-c", program]
+        done = subprocess.run(words, stdout=full, stderr=subprocess.PIPE, text=True, timeout=LIMIT_S, check=False)
+    assert done.stderr == says
+
+
 def test_who_prints_nothing_needs_no_output(simulated: Fallow) -> None:
     assert in_shell(simulated, "fallow compat gpuselect --quiet >&-").returncode == 0
 

@@ -78,9 +78,7 @@ def main(argv: Sequence[str]) -> int:
     except BrokenPipeError:
         streams.throw_away()
         return _KILLED_BY + _SIGPIPE
-    except OSError as error:
-        if not streams.cannot_print(error):
-            return _own_mistake(error, voice)
+    except streams.CannotPrint as error:
         streams.throw_away()
         voice.error(f"the result cannot be printed: {error.strerror}")
         return FallowError.exit_code
@@ -128,7 +126,7 @@ def _main(argv: list[str], voice: Stderr) -> int:
     args.words = words
     voice.verbose = getattr(args, "verbose", False)
     if streams.is_closed() and name not in _WITHOUT_RESULT:
-        raise OSError(errno.EBADF, os.strerror(errno.EBADF))
+        raise streams.CannotPrint(errno.EBADF, os.strerror(errno.EBADF))
     world = World(given_environ(os.environ), simulate=getattr(args, "simulate", None))
     if not gc.isenabled():
         gc.freeze()
