@@ -50,6 +50,13 @@ def test_every_mistake_is_told_with_its_line_and_the_old_one_stays(
     assert simulated("reload", FALLOW_SIMULATE="").returncode == 0, "whatever the machine, it is the same daemon"
 
 
+def test_each_reload_that_fails_leaves_a_line(simulated: Fallow, file: pathlib.Path, up: Fill) -> None:
+    file.unlink()
+    for number in (1, 2):
+        assert simulated("reload").returncode != 0
+        up.until(f"(reload {number})")
+
+
 def test_without_a_daemon_it_says_so(simulated: Fallow) -> None:
     done = simulated("reload")
     assert (done.returncode, done.stdout) == (69, "")

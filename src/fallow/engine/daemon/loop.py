@@ -87,7 +87,7 @@ class Daemon:
         self._alive_s: float | None = None
         self.reloads = Requests[None, Reloaded]()
         self.wakes = Requests[WakeWish, Woken]()
-        self._loaded = 0
+        self._reads = 0
         self._started_wall_s = world.clock.wall_s()
         self.journal = open_journal(world, say)
         self._tally = Tally()
@@ -176,13 +176,15 @@ class Daemon:
     def reload(self) -> Reloaded:
         """Read the config again and apply it. The mistakes of a wrong one are reported, and the old one stays."""
         self._manager.reloading(self._world.clock.monotonic_s())
+        self._reads += 1
+        number = f"(reload {self._reads})"  # so that no line is left out as one that repeats the last
         file = self.file or first_there(self._places)
         try:
             config = self._load(file)
         except FallowError as error:
             sentence = f"the config is not loaded, and the old one stays in force: {error}"
             mistakes = error.mistakes if isinstance(error, ConfigWrong) else ()
-            self._say(sentence)
+            self._say(f"{sentence} {number}")
             for mistake in mistakes:
                 self._say(mistake.in_file(str(file)))
             self._manager.ready(self._status())
@@ -191,9 +193,8 @@ class Daemon:
         self._history.change(*_history_limits(config))
         page_changed = config.page != self.config.page
         self._apply(config, self._world.gpu_reader.look(Depth.EVERYTHING))
-        self._loaded += 1
         sentence = "config reloaded" if file is not None else _without(self._places)
-        self._say(f"{sentence} (reload {self._loaded})")
+        self._say(f"{sentence} {number}")
         self.when_reloaded(page_changed)
         self._manager.ready(self._status())
         return Reloaded(True, sentence, file)
