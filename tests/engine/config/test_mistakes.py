@@ -142,6 +142,7 @@ IDLE = '[[idle]]\nname = "i"\nidle_for = "2h"\n'
         (IDLE + "idle_below = 0\n", 4, "idle[1].idle_below", "nothing is below 0 (write more than 0, as 1)"),
         (GUARD + "idle_below = '0%'\n", 4, "guard[1].idle_below", "nothing is below 0 (write more than 0, as 1)"),
         (IDLE + "signal = 'TREM'\n", 4, "idle[1].signal", "'TREM' is not a signal"),
+        ("[machine]\nevery = '1m'\n", 2, "machine.every", "'1m' is too seldom (at most 15 s)"),
         (
             IDLE + "before = 'shutdown'\n",
             4,

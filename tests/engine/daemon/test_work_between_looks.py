@@ -118,7 +118,7 @@ def test_a_guard_goes_on_counting_when_the_daemon_looks_less_often(
     with daemon_on(fallow, file, GUARD) as daemon:
         card.compute, card.utilization = [Process(somebody, GIB)], 90
         daemon.until(lambda seen: seen["guards"] == [["evening", "armed"]])
-        file.write_text(f"[machine]\nevery = '20s'\n{GUARD}")
+        file.write_text(f"[machine]\nevery = '15s'\n{GUARD}")
         assert daemon("reload") is True
         card.compute, card.utilization = [], 0
         daemon.until(lambda _: daemon.said("would turn the machine off"), most=10)

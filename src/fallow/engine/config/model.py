@@ -19,7 +19,7 @@ from fallow.policies.grouping import GroupingRules
 class Machine(Section):
     """Settings of the machine as a whole."""
 
-    every: types.Tick = by_default("2s")
+    every: types.OwnTick = by_default("2s")
     """How often to read the GPUs."""
     price: types.Money | None = by_default(None)
     """What an hour of a GPU costs; without it reports show hours and no money."""

@@ -23,6 +23,8 @@ from fallow.core.actions import (
 from fallow.core.address_template import AddressTemplate, parse_template
 from fallow.core.did_you_mean import did_you_mean
 from fallow.core.errors import WrongUsage
+from fallow.core.idle_answer import OLDEST_LOOK_S
+from fallow.core.money import parse_price
 from fallow.core.week_time import WeeklyTime, weekly_time
 from fallow.engine.conditions.machine import parse_unless
 from fallow.engine.conditions.parse import parse_job_condition
@@ -35,6 +37,7 @@ from fallow.readers.accounts import from_home
 T = TypeVar("T")
 _LONGEST_DURATION_S = 10 * 366 * 86400.0
 _SHORTEST_TICK_S = 0.05
+_LONGEST_TICK_S = OLDEST_LOOK_S / 2
 _SHOWN = 30
 _LARGEST = 10**18
 _ON_IDLE = ("park", "stop")
@@ -121,10 +124,18 @@ def user_idle(value: object) -> float:
 
 
 def tick(value: object) -> float:
-    """Return how often to read the GPUs."""
+    """Return how often to look."""
     seconds = duration(value)
     if seconds < _SHORTEST_TICK_S:
         raise WrongUsage(f"{shown(value)} is too often", f"at least {_SHORTEST_TICK_S:g} s")
+    return seconds
+
+
+def own_tick(value: object) -> float:
+    """Return how often to read the GPUs of this machine: what is older is not believed, as by `fallow idle`."""
+    seconds = tick(value)
+    if seconds > _LONGEST_TICK_S:
+        raise WrongUsage(f"{shown(value)} is too seldom", f"at most {_LONGEST_TICK_S:g} s")
     return seconds
 
 

@@ -80,6 +80,7 @@ Tick = Annotated[float, *_typed(parse_values.tick, anyOf=_TIME, examples=["1s", 
 Share = Annotated[float, *_typed(parse_values.share, anyOf=_PERCENT, examples=[5, "5%"])]
 SomeShare = Annotated[float, *_typed(parse_values.some_share, anyOf=_SOME_PERCENT, examples=[5, "5%"])]
 Priority = Annotated[int, *_whole(-100, 100)]
+OwnTick = Annotated[float, *_typed(parse_values.own_tick, anyOf=_TIME, examples=["1s", "500ms"])]
 Count = Annotated[int, *_whole(1, 10000)]
 Celsius = Annotated[int, *_whole(*CELSIUS)]
 Money = Annotated[float, *_typed(parse_values.money, type="number", minimum=0)]
