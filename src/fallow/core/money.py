@@ -50,7 +50,7 @@ def prices_from(texts: Iterable[str]) -> Prices:
     currencies: set[str] = set()
     for text in texts:
         word, equals, price = text.rpartition("=")
-        amount, currency = _price(price, text)
+        amount, currency = parse_price(price, text)
         if equals and not word.strip():
             raise WrongUsage(f"{text!r} names no card; write it as H100=2.50/h")
         if currency:
@@ -64,8 +64,9 @@ def prices_from(texts: Iterable[str]) -> Prices:
     return Prices(default, tuple(named.items()), "".join(currencies))
 
 
-def _price(price: str, text: str) -> tuple[float, str]:
+def parse_price(price: str, text: str, ways: str = "2.50, 2.50/h, $2.50/h or H100=2.50/h") -> tuple[float, str]:
+    """Return the price of an hour and its currency, empty where none is written; `text` is what a person gave."""
     match = re.fullmatch(_PRICE, price.strip())
     if match is None or (match[1] and match[3]) or not match[2].isascii():
-        raise WrongUsage(f"{text[:40]!r} is not a price; write it as 2.50, 2.50/h, $2.50/h or H100=2.50/h")
+        raise WrongUsage(f"{text[:40]!r} is not a price", f"write it as {ways}")
     return float(match[2].replace(",", ".")), match[1] or match[3] or ""

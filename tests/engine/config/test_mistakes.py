@@ -87,7 +87,7 @@ IDLE = '[[idle]]\nname = "i"\nidle_for = "2h"\n'
         ("[protect]\nnotebooks = ['thesis']\n", 2, "protect.notebooks[1]", "(write a whole path, as /home/*/thesis)"),
         ("[protect]\nnotebooks = ['~/thesis']\n", 2, "protect.notebooks[1]", "is not a whole path"),
         # Values.
-        ("[machine]\nprice = '2.50'\n", 2, "machine.price", "(write 2.50, without quotes)"),
+        ("[machine]\nprice = '2.50/d'\n", 2, "machine.price", "'2.50/d' is not a price (write it as 2.50"),
         ("[protect]\nat_most = '5'\n", 2, "protect.at_most", "(write 5, without quotes)"),
         (IDLE + "signal = 15\n", 4, "idle[1].signal", "'15' is not a signal (write \"TERM\")"),
         (IDLE + "signal = '15'\n", 4, "idle[1].signal", '(write "TERM")'),
@@ -134,15 +134,15 @@ IDLE = '[[idle]]\nname = "i"\nidle_for = "2h"\n'
         ("[[filler]]\nname = 'a b'\ncommand = 'x'\n", 2, "filler[1].name", "'a b' is not a name"),
         ("[[filler]]\nname = 'a'\ncommand = \"x 'y\"\n", 3, "filler[1].command", "a quotation in the command"),
         ("[[filler]]\nname = 'a'\ncommand = []\n", 3, "filler[1].command", "the command is empty"),
-        ("[machine]\nprice = '2 EUR'\n", 2, "machine.price", "'2 EUR' is not a price"),
+        ("[machine]\nprice = '2 EUR'\n", 2, "machine.price", 'it names a currency (write currency = "EUR"'),
         ("[machine]\nprice = -1\n", 2, "machine.price", "below zero"),
+        ("[machine]\nevery = '1m'\n", 2, "machine.every", "'1m' is too seldom (at most 15 s)"),
         ("[machine]\nevery = '1ms'\n", 2, "machine.every", "too often (at least 0.05 s)"),
         ("[machine.prices]\nH100 = 3\nA100 = 'x'\n", 3, "machine.prices.A100", "'x' is not a price"),
         ("[[idle]]\nname = 'i'\nidle_for = 1\nidle_below = 200\n", 4, "idle[1].idle_below", "not a per cent"),
         (IDLE + "idle_below = 0\n", 4, "idle[1].idle_below", "nothing is below 0 (write more than 0, as 1)"),
         (GUARD + "idle_below = '0%'\n", 4, "guard[1].idle_below", "nothing is below 0 (write more than 0, as 1)"),
         (IDLE + "signal = 'TREM'\n", 4, "idle[1].signal", "'TREM' is not a signal"),
-        ("[machine]\nevery = '1m'\n", 2, "machine.every", "'1m' is too seldom (at most 15 s)"),
         (
             IDLE + "before = 'shutdown'\n",
             4,
@@ -260,6 +260,11 @@ def test_a_mistake_in_one_section_hides_no_contradiction_among_the_others() -> N
     found = mistakes(FILLER + "zz = 1\n" + FILLER.replace('"a"', '"b"') + FILLER.replace('"a"', '"b"'))
     assert [(mistake.line, mistake.where) for mistake in found] == [(4, "filler[1].zz"), (9, "filler[3].name")]
     assert "filler[2] is called 'b' too" in found[1].sentence
+
+
+def test_a_price_is_written_as_on_the_command_line() -> None:
+    for price in ("2.50", "'2.50'", "'2.50/h'", "'2,50/h'"):
+        assert understand(f"[machine]\nprice = {price}\n", "here.toml").machine.price == 2.5
 
 
 def test_no_complaint_repeats_an_address_that_may_hold_a_password() -> None:

@@ -164,8 +164,12 @@ def whole(value: object, least: int, most: int) -> int:
 
 
 def money(value: object) -> float:
-    """Return a price."""
-    _refuse_quotes(value)
+    """Return a price: a number, or a text as on the command line."""
+    if isinstance(value, str):
+        amount, currency = parse_price(value, value, "2.50 or 2.50/h")
+        if currency:
+            raise WrongUsage("it names a currency", f'write currency = "{currency}", and the number here')
+        return amount
     number = _number(value, "price; write a number, as 2.50")
     if number < 0:
         raise WrongUsage("a price below zero would make idle cards earn money", "write a number, as 2.50")

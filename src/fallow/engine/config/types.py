@@ -55,6 +55,10 @@ _TIME = [
     {"type": "number", "minimum": 0},
     {"type": "string", "pattern": r"^\s*[0-9][0-9.msdhMSDH]*\s*$"},
 ]
+_MONEY = [
+    {"type": "number", "minimum": 0},
+    {"type": "string", "pattern": r"^\s*[0-9]{1,9}([.,][0-9]{1,6})?\s*(/\s*h)?\s*$"},
+]
 _PERCENT = [
     {"type": "number", "minimum": 0, "maximum": 100},
     {"type": "string", "pattern": r"^\s*[0-9.]+\s*%?\s*$"},
@@ -76,14 +80,14 @@ Name = Annotated[str, *_typed(parse_values.name, type="string", pattern="^[A-Za-
 Duration = Annotated[float, *_typed(parse_values.duration, anyOf=_TIME, examples=["30s", "1h30m"])]
 SomeTime = Annotated[float, *_typed(parse_values.some_time, anyOf=_TIME, examples=["30s", "1h30m"])]
 UserIdle = Annotated[float, *_typed(parse_values.user_idle, anyOf=_TIME, examples=["30s", "1h30m"])]
+OwnTick = Annotated[float, *_typed(parse_values.own_tick, anyOf=_TIME, examples=["1s", "500ms"])]
 Tick = Annotated[float, *_typed(parse_values.tick, anyOf=_TIME, examples=["1s", "500ms"])]
 Share = Annotated[float, *_typed(parse_values.share, anyOf=_PERCENT, examples=[5, "5%"])]
 SomeShare = Annotated[float, *_typed(parse_values.some_share, anyOf=_SOME_PERCENT, examples=[5, "5%"])]
 Priority = Annotated[int, *_whole(-100, 100)]
-OwnTick = Annotated[float, *_typed(parse_values.own_tick, anyOf=_TIME, examples=["1s", "500ms"])]
 Count = Annotated[int, *_whole(1, 10000)]
 Celsius = Annotated[int, *_whole(*CELSIUS)]
-Money = Annotated[float, *_typed(parse_values.money, type="number", minimum=0)]
+Money = Annotated[float, *_typed(parse_values.money, anyOf=_MONEY)]
 Currency = Annotated[str, *_typed(parse_values.currency, **_WORD, examples=["USD", "EUR"])]
 Command = Annotated[tuple[str, ...], *_typed(parse_values.command, anyOf=[_WORDS, _WORD])]
 Gpus = Annotated[str, *_typed(gpu_list, anyOf=_GPUS, examples=["all", "0-3", [0, 2]])]
