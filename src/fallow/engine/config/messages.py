@@ -26,6 +26,9 @@ _ELSEWHERE = {
     "template": "it belongs under [notices.people]",
 }
 
+_LEFT_ALONE = re.compile(r"(?:not_|exclude_?|except_?|ignore_?)(user|group|command|unit|notebook)?s?")
+"""Keys of rules for what nothing stops, which is not said rule by rule."""
+
 
 @value
 class Fault:
@@ -93,6 +96,9 @@ def _unknown_key(path: Path) -> tuple[str, str]:
     section, heading = _section_of(path)
     here = f"there is no such key in {heading}"
     owners = [_heading(name) for name, other in SECTIONS.items() if word in _keys(other)]
+    left_alone = _LEFT_ALONE.fullmatch(word.replace("-", "_"))
+    if left_alone is not None and heading in ("[[idle]]", "[[cluster.idle]]"):
+        return here, f"write {left_alone[1] or 'user'}s under [protect]"
     return here, (
         _ELSEWHERE.get(word)
         or _did_you_mean(word, _keys(section), _NEARLY_THE_SAME)
