@@ -3,6 +3,7 @@
 import pytest
 
 from fallow.core.errors import ConfigWrong
+from fallow.core.mistake import Mistake
 from fallow.engine.config.load import understand
 from tests.engine.config.example import mistakes
 
@@ -267,9 +268,31 @@ def test_a_mistake_in_one_section_hides_no_contradiction_among_the_others() -> N
     assert "filler[2] is called 'b' too" in found[1].sentence
 
 
+def test_a_mistake_in_one_rule_of_a_cluster_hides_none_in_the_others() -> None:
+    found = mistakes("[[cluster.idle]]\nname = 'a'\nidle_for = 'x'\n[[cluster.idle]]\nname = 'b'\n")
+    assert [(mistake.line, mistake.where) for mistake in found] == [
+        (1, "cluster.idle"),
+        (3, "cluster.idle[1].idle_for"),
+        (4, "cluster.idle[2]"),
+    ]
+
+
 def test_a_price_is_written_as_on_the_command_line() -> None:
     for price in ("2.50", "'2.50'", "'2.50/h'", "'2,50/h'"):
         assert understand(f"[machine]\nprice = {price}\n", "here.toml").machine.price == 2.5
+
+
+@pytest.mark.parametrize(
+    ("text", "where"),
+    [
+        ("[[cluster.idle]]\nname = 'a'\nidle_for = 90\n", "cluster.idle[1].idle_for"),
+        ("[notices.people]\ntemplate = 'mailto://{user}@host'\nper = 60\n", "notices.people.per"),
+    ],
+)
+def test_a_time_without_a_unit_is_pointed_out_in_nested_tables_too(text: str, where: str) -> None:
+    remarks: list[Mistake] = []
+    understand("[cluster]\nengine = 'slurm'\nprometheus = 'http://h'\n" + text, "here.toml", remark=remarks.append)
+    assert [remark.where for remark in remarks] == [where]
 
 
 def test_no_complaint_repeats_an_address_that_may_hold_a_password() -> None:

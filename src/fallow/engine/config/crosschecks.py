@@ -156,13 +156,9 @@ def _fleet(fleet: Fleet) -> Iterator[Fault]:
 
 def _cluster(cluster: Cluster) -> Iterator[Fault]:
     path: Path = ("cluster",)
-    if cluster.engine is None and cluster.enabled:
-        for key in sorted(cluster.model_fields_set):
-            sentence = "no engine is named, so no cluster is looked at"
-            yield Fault(
-                (*path, key), sentence, 'add engine = "slurm", or engine = "kubernetes"', ((*path, "engine"),)
-            )
-            return
+    if cluster.engine is None and cluster.enabled and cluster.model_fields_set:
+        key, sentence = min(cluster.model_fields_set), "no engine is named, so no cluster is looked at"
+        yield Fault((*path, key), sentence, 'add engine = "slurm", or engine = "kubernetes"', ((*path, "engine"),))
     if cluster.kubeconfig is not None and cluster.engine == "slurm":
         sentence = "it is about Kubernetes, and the engine is Slurm"
         yield Fault((*path, "kubeconfig"), sentence, "leave it out", ((*path, "engine"),))
@@ -183,14 +179,16 @@ def _cluster(cluster: Cluster) -> Iterator[Fault]:
 
 
 def _cluster_rule(path: Path, rule: ClusterIdle, cluster: Cluster) -> Iterator[Fault]:
+    looks_for = ((*path, "idle_for"), (*path, "stuck_for"))
     if rule.idle_for is None and rule.stuck_for is None:
-        yield Fault(path, "it looks for nothing", 'add idle_for = "2h", or stuck_for = "1h", or both')
+        yield Fault(path, "it looks for nothing", 'add idle_for = "2h", or stuck_for = "1h", or both', looks_for)
     if rule.act and rule.idle_for is None:
         sentence = "jobs that look stuck are only reported, and this rule looks for nothing else"
-        yield Fault((*path, "act"), sentence, 'add idle_for = "2h", or leave it out')
+        yield Fault((*path, "act"), sentence, 'add idle_for = "2h", or leave it out', looks_for)
     if rule.act and cluster.prometheus is None:
         sentence = "without metrics nothing is known to be idle, so nothing would ever be stopped"
-        yield Fault((*path, "act"), sentence, 'add prometheus = "http://127.0.0.1:9090" under [cluster]')
+        way = 'add prometheus = "http://127.0.0.1:9090" under [cluster]'
+        yield Fault((*path, "act"), sentence, way, (("cluster", "prometheus"),))
     if rule.warn_before is not None and rule.idle_for is not None and rule.warn_before >= rule.idle_for:
         sentence = "the warning would come before there is anything to warn of"
         yield Fault((*path, "warn_before"), sentence, "make it shorter than idle_for")

@@ -7,9 +7,10 @@ from pydantic import ValidationError
 from fallow.core.errors import ConfigWrong
 from fallow.core.mistake import Mistake
 from fallow.core.units import printable
+from fallow.engine.config.base import Section
 from fallow.engine.config.crosschecks import Numbers, contradictions
 from fallow.engine.config.location import read
-from fallow.engine.config.messages import Fault, faults, in_words
+from fallow.engine.config.messages import Fault, faults, in_words, inner_section, section_of
 from fallow.engine.config.model import SECTIONS, SEVERAL, Config
 from fallow.engine.config.parse_toml import parsed
 from fallow.engine.config.toml_positions import Path, Positions
@@ -18,6 +19,8 @@ from fallow.engine.config.types import is_time
 Values = dict[str, object]
 Tell = Callable[[Mistake], None]
 Check = Callable[[Config, Numbers], Iterable[Fault]]
+_CLUSTER: Path = ("cluster",)
+_OF_A_CLUSTER_RULE = 3  # names in its path: cluster, idle, its number
 _OF_AN_ACTION = 4  # names in the path of an action: guard, its number, action, its position
 _SECONDS = frozenset({"grace", "countdown", "suspend_within"})
 """Times that are never counted in minutes, as on the command line."""
@@ -94,27 +97,38 @@ def _without(table: object, path: Path, bad: Collection[Path]) -> Values:
     """Return a section without its wrong keys; required keys get a stand-in."""
     given = table if isinstance(table, dict) else {}
     kept = {key: item for key, item in given.items() if (*path, key) not in bad}
+    if path == _CLUSTER and isinstance(rules := kept.get("idle"), list):
+        kept["idle"] = [_without(rule, (*path, "idle", number), bad) for number, rule in enumerate(rules)]
     if isinstance(actions := kept.get("action"), list):
         kept["action"] = [
             _NO_ACTION if (*path, "action", place) in bad else action for place, action in enumerate(actions)
         ]
     needed = {key: item for key, item in _STAND_INS.items() if (*path, key) in bad}
-    return kept | {key: item for key, item in needed.items() if _is_needed(str(path[0]), key)}
+    return kept | {key: item for key, item in needed.items() if _is_needed((*path, key))}
 
 
 def _plain_times(values: Values) -> Iterator[Fault]:
     """Yield times without a unit, which are seconds but might be meant as minutes."""
-    for section, given in values.items():
-        tables = enumerate(given) if section in SEVERAL and isinstance(given, list) else [(None, given)]
-        for number, table in tables:
-            start = (section,) if number is None else (section, number)
-            if section not in SECTIONS or not isinstance(table, dict):
-                continue
-            for name, field in SECTIONS[section].model_fields.items():
-                written = _plain_number(table.get(name))
-                if written and name not in _SECONDS and is_time(field.annotation, field.metadata):
-                    sentence = f"{written} without a unit means {written} seconds"
-                    yield Fault((*start, name), sentence, f'write "{written}s", or "{written}m" for minutes')
+    for name, given in values.items():
+        if name in SECTIONS:
+            yield from _plain_times_in(SECTIONS[name], (name,), given)
+
+
+def _plain_times_in(section: type[Section], path: Path, given: object) -> Iterator[Fault]:
+    if isinstance(given, list):
+        for number, table in enumerate(given):
+            yield from _plain_times_in(section, (*path, number), table)
+    if not isinstance(given, dict):
+        return
+    for name, field in section.model_fields.items():
+        inner, _ = inner_section(section, name)
+        if inner is not None:
+            yield from _plain_times_in(inner, (*path, name), given.get(name))
+            continue
+        written = _plain_number(given.get(name))
+        if written and name not in _SECONDS and is_time(field.annotation, field.metadata):
+            sentence = f"{written} without a unit means {written} seconds"
+            yield Fault((*path, name), sentence, f'write "{written}s", or "{written}m" for minutes')
 
 
 def _plain_number(given: object) -> str:
@@ -124,13 +138,15 @@ def _plain_number(given: object) -> str:
     return text if digits.isascii() and digits.isdigit() and digits.strip("0") else ""
 
 
-def _is_needed(section: str, key: str) -> bool:
-    field = SECTIONS[section].model_fields.get(key)
+def _is_needed(path: Path) -> bool:
+    field = section_of(path)[0].model_fields.get(str(path[-1]))
     return field is not None and field.is_required()
 
 
 def _key(path: Path) -> Path:
     """Return the path of the key that a fault is in: `filler[2].env`, not one variable of it."""
+    if path[:2] == (*_CLUSTER, "idle") and len(path) > _OF_A_CLUSTER_RULE:
+        return path[: _OF_A_CLUSTER_RULE + 1]
     return path[:3] if path[0] in SEVERAL else path[:2]
 
 

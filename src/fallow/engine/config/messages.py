@@ -79,7 +79,7 @@ def _wrong_shape(path: Path, given: object) -> tuple[str, str]:
     several = names[0] in SEVERAL
     if len(names) > 1:
         key = path[:-1] if isinstance(path[-1], int) else path
-        several = _inner(_section_of(key)[0], names[-1])[1]
+        several = inner_section(section_of(key)[0], names[-1])[1]
     name = ".".join(names)
     if several:
         return "there may be several of it", f"write it as [[{name}]]"
@@ -93,7 +93,7 @@ def _unknown_key(path: Path) -> tuple[str, str]:
         owners = [_heading(name) for name, section in SECTIONS.items() if word in _keys(section)]
         belongs = f"it belongs under {_either(owners)}" if owners else f"there are {', '.join(SECTIONS)}"
         return "there is no such section", _did_you_mean(word, SECTIONS) or belongs
-    section, heading = _section_of(path)
+    section, heading = section_of(path)
     here = f"there is no such key in {heading}"
     owners = [_heading(name) for name, other in SECTIONS.items() if word in _keys(other)]
     left_alone = _LEFT_ALONE.fullmatch(word.replace("-", "_"))
@@ -108,19 +108,19 @@ def _unknown_key(path: Path) -> tuple[str, str]:
     )
 
 
-def _section_of(path: Path) -> tuple[type[Section], str]:
+def section_of(path: Path) -> tuple[type[Section], str]:
     """Return the section that a key is in, which may be one within another, and its heading."""
     section, heading = SECTIONS[str(path[0])], _heading(str(path[0]))
     for part in path[1:-1]:
         if isinstance(part, str) and part in section.model_fields:
-            inner, several = _inner(section, part)
+            inner, several = inner_section(section, part)
             if inner is not None:
                 name = f"{heading.strip('[]')}.{part}"
                 section, heading = inner, f"[[{name}]]" if several else f"[{name}]"
     return section, heading
 
 
-def _inner(section: type[Section], key: str) -> tuple[type[Section] | None, bool]:
+def inner_section(section: type[Section], key: str) -> tuple[type[Section] | None, bool]:
     """Return the section within a section that a key is, or None; and whether there may be several of it."""
     kind = section.model_fields[key].annotation
     several = get_origin(kind) is tuple
@@ -139,7 +139,7 @@ def _keys(section: type[Section]) -> list[str]:
 
 
 def _description(path: Path) -> str:
-    said = descriptions(_section_of(path)[0]).get(str(path[-1]), "")
+    said = descriptions(section_of(path)[0]).get(str(path[-1]), "")
     return f"{said[:1].lower()}{said[1:].rstrip('.')}"
 
 
