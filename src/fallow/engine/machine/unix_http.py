@@ -116,7 +116,7 @@ def _connect(paths: Sequence[str], limit_s: float) -> "socket | None":
             connection.connect(path)
             connection.settimeout(limit_s)
             _, uid, _ = _CREDENTIALS.unpack(connection.getsockopt(SOL_SOCKET, SO_PEERCRED, _CREDENTIALS.size))
-            if uid in (0, os.geteuid(), os.stat(os.path.dirname(path)).st_uid):
+            if uid in (0, os.geteuid(), os.stat(os.path.dirname(path) or ".").st_uid):
                 return connection
             trouble = NoAnswer(f"the daemon at {path} runs as user {uid}, which is neither root nor you")
         except BlockingIOError:
