@@ -7,6 +7,9 @@ from fallow.core.value import value
 Evidence = tuple[tuple[str, str], ...]
 """Readings as pairs of a name and a text, the most important first."""
 
+USER = "user:"
+"""Before the name of a user: the key under which the journal finds events about their jobs."""
+
 
 def gpu_key(uuid: object) -> str:
     """Return the key under which the journal keeps events about a GPU."""

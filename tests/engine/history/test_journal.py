@@ -60,6 +60,16 @@ def test_what_was_written_is_there_after_a_kill_at_any_moment(tmp_path: pathlib.
         written = len(events)
 
 
+def test_what_is_told_of_a_user_is_found_behind_many_rows_of_others(tmp_path: pathlib.Path) -> None:
+    journal = Journal(str(tmp_path), lambda: 60.0, print)
+    journal.outcome("ann's job 11 (python)", "stopped", said("idle for 5m"), ["gpu:A"])
+    journal.outcome("job 12", "stopped", Reason("told", sentence="idle", job_user="ann"), ["gpu:A"])
+    for number in range(600):
+        journal.outcome(f"annabel's job {number} (python)", "stopped", said("idle for 5m"), ["gpu:A"])
+    assert [event.subject for event in journal.last("user:ann")] == ["job 12", "ann's job 11 (python)"]
+    assert len(journal.last("user:annabel", most=1000)) == 600
+
+
 def test_it_is_asked_by_gpu_by_process_or_for_anything(tmp_path: pathlib.Path) -> None:
     journal = Journal(str(tmp_path), lambda: 60.0, print)
     journal.verdict(Verdict("job 5", "idle", said("0 %"), (("GPU 0", "0 %"),)), ["gpu:A", "pid:5"])

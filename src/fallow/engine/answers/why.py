@@ -6,7 +6,7 @@ from itertools import islice
 
 from fallow.core.did_you_mean import did_you_mean
 from fallow.core.errors import FallowError, WrongUsage
-from fallow.core.findings import Event, gpu_key, process_key
+from fallow.core.findings import USER, Event, gpu_key, process_key
 from fallow.core.gpu import Gpu, labels_of
 from fallow.core.gpu_status import GpuStatus, Status, people_on
 from fallow.core.parked import ParkedJob
@@ -88,7 +88,6 @@ def explain(asker: Asker, subject: str | None) -> Explained:
     has_ended = isinstance(target, OneProcess) and not _lives(target, world)  # then nothing can protect it
     protections = [] if target is None or has_ended else protections_on(gpus, world, daemon, _touched(target, world))
     read, unreadable = events_of(world, None if told is None else daemon, key, _READ_BACK)
-    read = [each for each in read if not isinstance(target, OneUser) or each.whose == target.name]
     events = read[:_MOST_EVENTS]
     if (
         isinstance(target, OneProcess)
@@ -194,7 +193,9 @@ def _key(target: Subject | None) -> str | None:
             return f"pid:{pid}"
         case OneProcess(pid=pid, birth=birth):
             return process_key(pid, birth)
-        case OneUser() | None:
+        case OneUser(name=name):
+            return f"{USER}{name}"
+        case None:
             return None
 
 

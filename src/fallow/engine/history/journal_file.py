@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from fallow.actuators.files.state_folder import OWN_FOLDER
 from fallow.core.errors import FallowError, NotPermitted
-from fallow.core.findings import Event, Evidence
+from fallow.core.findings import USER, Event, Evidence
 from fallow.core.reasons import Reason
 from fallow.engine.history import tables
 from fallow.engine.history.sqlite_file import (
@@ -147,10 +147,17 @@ def last(database: sqlite3.Connection, key: str | None, most: int) -> Rows:
     """Return the rows of the last events, newest first, each with its keys."""
     if key is not None and key.startswith("pid:") and "@" not in key:
         key = _last_of_that_number(database, key)
-    which = "" if key is None else "WHERE id IN (SELECT event FROM about WHERE key = ?)"
     reason = "reason" if _has_reasons(database) else "''"
+    which = ""
+    values: tuple[str, ...] = ()
+    if key is not None and key.startswith(USER):
+        name = key.removeprefix(USER)
+        job_user = f"CASE WHEN json_valid({reason}) THEN json_extract({reason}, '$.job_user') END"
+        which, values = f"WHERE {job_user} = ? OR instr(subject, ?) = 1", (name, f"{name}'s job ")
+    elif key is not None:
+        which, values = "WHERE id IN (SELECT event FROM about WHERE key = ?)", (key,)
     question = f"SELECT {_COLUMNS}, {reason} FROM event {which} ORDER BY id DESC LIMIT {most:d}"  # noqa: S608  no part from outside
-    rows = database.execute(question, () if key is None else (key,)).fetchall()
+    rows = database.execute(question, values).fetchall()
     keys: dict[int, list[str]] = {row[0]: [] for row in rows}
     marks = ", ".join("?" * len(keys))
     about = f"SELECT event, key FROM about WHERE event IN ({marks})"  # noqa: S608  the same

@@ -32,7 +32,9 @@ T = TypeVar("T")
 SINCE_S = number("since_s", WEEK_S, above=0, most=_LONGEST_REPORT_S)
 """How many seconds before now a report begins."""
 UNTIL_S = number("until_s", 0.0, least=0, most=_LONGEST_REPORT_S, meaning="Seconds before now it ends.")
-_KEY = text("key", None, longest=200, meaning="Only those about `gpu:UUID`, `pid:PID` or `pid:PID@BIRTH`.")
+_KEY = text(
+    "key", None, longest=200, meaning="Only those about `gpu:UUID`, `pid:PID`, `pid:PID@BIRTH` or `user:NAME`."
+)
 
 
 def _uuid(default: object = REQUIRED) -> Key:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from fallow.core.findings import Event, gpu_key, process_key
+from fallow.core.findings import USER, Event, gpu_key, process_key
 from fallow.core.gpu_status import GpuStatus
 from fallow.core.interval import NOBODY, SOMEBODY, Party
 from fallow.core.units import is_number, shortened
@@ -115,17 +115,14 @@ class SubjectFinder:
         held = tuple(one for one in held_now(board, caller.viewer) if one.holder.user == name)
         claims = board is not None and any(name in dashboard.users_of(gpu) for gpu in board.status.gpus)
 
-        def is_about(event: Event) -> bool:
-            return event.whose == name
-
         if name in _NOT_NAMES:
             return None
         is_here = bool(held) or claims or await self._was_there(caller, lambda party: party.user == name)
-        if not is_here and not await self._is_told_of(caller, is_about):
+        if not is_here and not await self._is_told_of(caller, f"{USER}{name}"):
             return None
         return Found(
-            *("user", name, dashboard.user_address(name), Plotted(None, name), held, subject_views.keys_of(held)),
-            about=is_about,
+            *("user", name, dashboard.user_address(name), Plotted(None, name), held),
+            (f"{USER}{name}", *subject_views.keys_of(held)),
             tables=(By.GPU, By.JOB),
         )
 
@@ -148,9 +145,9 @@ class SubjectFinder:
             tables=(By.GPU, By.USER),
         )
 
-    async def _is_told_of(self, caller: Caller, about: Callable[[Event], bool]) -> bool:
+    async def _is_told_of(self, caller: Caller, key: str) -> bool:
         """Return whether the journal tells of such a thing."""
-        told = await self._reads.events(caller.key, (), about)
+        told = await self._reads.events(caller.key, (key,))
         return not isinstance(told, str) and bool(told)
 
     async def _cached(self, caller: Caller) -> list[Report]:
