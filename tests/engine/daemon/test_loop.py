@@ -374,7 +374,7 @@ def test_a_card_that_comes_later_is_filled_too(make_world: Callable[..., World],
 def test_24_hours_of_comings_and_goings_leak_no_memory_no_descriptor_and_no_process(
     world: World, up: Callable[..., Resident], config: pathlib.Path
 ) -> None:
-    every_s, hours = 20, HOURS
+    every_s, hours = 15, HOURS
     config.write_text(FILLERS.format(me=ME, every=f"{every_s}s", command='["sleep", "1000"]'))
     daemon = up()
     with subprocess.Popen(["sleep", "1000"]) as somebody:
