@@ -1,4 +1,4 @@
-"""fallow understands every command in the documents, and what it cannot know about is marked."""
+"""fallow understands every command in the documents, and who is named to run one runs it."""
 
 import pathlib
 import re
@@ -8,7 +8,7 @@ import pytest
 from fallow.core.errors import WrongUsage
 from fallow.interfaces.cli import main
 from fallow.interfaces.cli.options import common
-from tests.house.commands import INLINE, PAGES, PLACEHOLDER, RUN_AS_THEY_ARE, blocks, calls
+from tests.house.commands import INLINE, PAGES, PLACEHOLDER, blocks, calls
 from tests.places import REPOSITORY
 
 CALLED_BY_CI = ("Makefile", "scripts/try-installers", "scripts/try-installed", "scripts/try-deb")
@@ -59,32 +59,6 @@ def test_fallow_understands_what_the_sentences_of_the_documents_name(page: pathl
                 parser = main.command_of(call[0], common())[1]
                 known = {name for action in parser._actions for name in action.option_strings}
                 assert options <= known, f"{page.name}: {said}"
-
-
-def unmarked(page: pathlib.Path, text: str | None = None) -> list[str]:
-    """Return the lines of a page that no test runs, and of which it is not said what they need."""
-    return [
-        f"{block.place}: {line}"
-        for block in blocks(page, text)
-        if not block.run_by and block.needs is None
-        for line in block.lines
-        if not calls(line) and not line.startswith(RUN_AS_THEY_ARE)
-    ]
-
-
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(REPOSITORY)))
-def test_every_command_is_run_or_says_what_it_needs(page: pathlib.Path) -> None:
-    """fallow's own are run by tests/house/test_commands_run.py, which runs whatever line is there."""
-    assert unmarked(page) == []
-
-
-def test_a_command_that_nobody_runs_and_that_is_not_marked_is_found() -> None:
-    page = REPOSITORY / "docs" / "none.md"
-    needs = "*Not run by the tests: it needs a cloud.*\n\n"
-    assert unmarked(page, "```sh\nsky launch\n```\n") == ["docs/none.md:1: sky launch"]
-    assert unmarked(page, "```text\n$ sky launch\n```\n") == ["docs/none.md:1: sky launch"]
-    assert unmarked(page, f"{needs}```sh\nsky launch\n```\n\n```sh\nsky down\n```\n") == ["docs/none.md:7: sky down"]
-    assert unmarked(page, "<!-- needs: a cloud -->\n```sh\nsky launch\n```\n") != [], "readers do not see that"
 
 
 @pytest.mark.parametrize("name", sorted({name for block in BLOCKS for name in block.run_by}))

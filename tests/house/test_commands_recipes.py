@@ -52,6 +52,7 @@ def test_a_jupyter_server_has_a_gpu_as_long_as_it_runs(tmp_path: pathlib.Path) -
         stage.close()
 
 
+@pytest.mark.skipif(shutil.which("podman") is None, reason="podman is not installed")
 def test_compose_gives_a_service_the_gpu_that_fallow_claimed_and_starts_nothing_without_one(
     tmp_path: pathlib.Path,
 ) -> None:

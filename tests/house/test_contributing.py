@@ -1,4 +1,4 @@
-"""The pages for contributors say what is so: folders, files, layers, and at most 15 words to learn."""
+"""The pages for contributors say what is so: folders, files and layers."""
 
 import re
 import tomllib
@@ -46,8 +46,3 @@ def test_every_file_that_the_pages_name_is_there() -> None:
             if not (REPOSITORY / name).exists() and "NAME" not in name:
                 missing.append(f"{page.name}: {name}")
     assert missing == []
-
-
-def test_there_are_at_most_15_words_to_learn() -> None:
-    words = re.findall(r"^\| \*\*", (CONTRIBUTING / "glossary.md").read_text(), re.MULTILINE)
-    assert 10 <= len(words) <= 15

@@ -10,7 +10,6 @@ import pytest
 from tests.places import REPOSITORY
 
 SOURCE = REPOSITORY / "src" / "fallow"
-LONGEST = 400
 ANSWERS = ("models", "cluster_models", "fleet_models", "recent_models", "report_models", "series_models")
 
 
@@ -132,11 +131,6 @@ def users_of(*names: str) -> set[str]:
 )
 def test_each_effect_has_one_door(effect: str, names: tuple[str, ...], doors: set[str]) -> None:
     assert users_of(*names) == doors, f"who {effect}"
-
-
-def test_no_file_has_grown_into_two_rooms() -> None:
-    long = {str(path.relative_to(SOURCE)): len(path.read_text().splitlines()) for path in modules()}
-    assert {name: lines for name, lines in long.items() if lines > LONGEST} == {}
 
 
 def test_this_test_sees_what_it_looks_for(tmp_path: pathlib.Path) -> None:
