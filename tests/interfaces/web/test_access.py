@@ -290,7 +290,7 @@ def test_a_token_of_somebody_else_is_refused(tmp_path: pathlib.Path) -> None:
     path.write_text(TOKEN)
     path.chmod(0o600)
     os.chown(path, 12345, 12345)
-    with pytest.raises(NotPermitted, match="somebody else"):
+    with pytest.raises(NotPermitted, match="belongs to another user"):
         token_in(str(path), print)
 
 
