@@ -1,15 +1,17 @@
-"""The processes of a unit are searched once for all holders in it, however many processes there are."""
+"""The processes of a unit are searched once for all holders in it, and once more when it is stopped."""
 
 import pathlib
 
 import pytest
 
+from fallow.core.findings import Outcome
 from fallow.core.owner import Owner, OwnerKind
 from fallow.engine.machine.world import World
 from fallow.engine.owners.contact import Contact, Recent, contact
 from fallow.readers.proc import Proc
 
-pytestmark = pytest.mark.more
+UNIT = "train-of-a-test.service"
+OWNER = Owner(OwnerKind.SERVICE, UNIT, UNIT, cgroup=f"/system.slice/{UNIT}")
 
 
 class Counting(Proc):
@@ -23,17 +25,35 @@ class Counting(Proc):
         return super().pids()
 
 
+def put(root: pathlib.Path, pid: int, terminal: int = 0) -> None:
+    """A process in the unit."""
+    folder = root / str(pid)
+    folder.mkdir()
+    (folder / "status").write_text("Uid:\t4001\t4001\t4001\t4001\n")
+    (folder / "cgroup").write_text(f"0::/system.slice/{UNIT}\n")
+    (folder / "cmdline").write_text("x")
+    (folder / "stat").write_text(f"{pid} (x) S 1 {pid} {pid} {terminal} -1 0 " + "0 " * 12 + "100 0 0 " + "0 " * 30)
+
+
+@pytest.mark.more
 def test_all_holders_of_one_unit_cost_one_search(tmp_path: pathlib.Path) -> None:
     for pid in range(100, 120):
-        folder = tmp_path / str(pid)
-        folder.mkdir()
-        (folder / "status").write_text("Uid:\t4001\t4001\t4001\t4001\n")
-        (folder / "cgroup").write_text("0::/system.slice/train.service\n")
+        put(tmp_path, pid)
     world = World({})
     world.proc = proc = Counting(str(tmp_path))
-    owner, recent = Owner(OwnerKind.SERVICE, "train.service", "train.service"), Recent(world.clock)
+    recent = Recent(world.clock)
     for pid in range(100, 120):
-        found = contact(world, owner, pid, recent)
+        found = contact(world, OWNER, pid, recent)
         assert isinstance(found, Contact)
         assert found.facts.pids == frozenset(range(100, 120))
     assert proc.reads < 10, "once in some seconds"
+
+
+def test_a_unit_that_has_got_other_work_since_it_was_listed_is_not_stopped(tmp_path: pathlib.Path) -> None:
+    put(tmp_path, 100)
+    world = World({})
+    world.proc = Proc(str(tmp_path))
+    found = contact(world, OWNER, 100)
+    assert isinstance(found, Contact)
+    put(tmp_path, 101, terminal=34816)
+    assert found.stop(1.0) == Outcome(False, f"there is other work in {UNIT} now")
