@@ -21,6 +21,7 @@ def test_what_a_test_starts_ignores_no_signal() -> None:
     assert int(ignored, 16) & (2**31 - 1) == 0, "the C library keeps 32 and 33 to itself"
 
 
+@pytest.mark.more
 def test_it_does_not_matter_which_signals_are_ignored_where_the_tests_are_started(tmp_path: pathlib.Path) -> None:
     """F16"""
 
