@@ -18,7 +18,9 @@ pytestmark = pytest.mark.as_root
 WORKER = pwd.getpwnam("daemon")
 
 
-@pytest.mark.parametrize("by", [signal.SIGKILL, signal.SIGTERM, signal.SIGSEGV])
+@pytest.mark.parametrize(
+    "by", [signal.SIGKILL, *(pytest.param(each, marks=pytest.mark.more) for each in (signal.SIGTERM, signal.SIGSEGV))]
+)
 def test_when_the_daemon_dies_its_fillers_end_and_jobs_go_on(machine: Machine, by: signal.Signals) -> None:
     pids = machine.home(WORKER.pw_uid) / "pids"
     script = f"trap '' TERM HUP; (setsid sleep 1000 & echo $! >> {pids}); echo $$ >> {pids}; sleep 1000; sleep 1000"

@@ -49,7 +49,13 @@ def readings_contradict_each_other(world: World) -> None:
 
 @pytest.mark.parametrize(
     "spoil",
-    [load_is_unknown, processes_are_unknown, driver_does_not_answer, gpu_is_lost, readings_contradict_each_other],
+    [
+        load_is_unknown,
+        pytest.param(processes_are_unknown, marks=pytest.mark.more),
+        driver_does_not_answer,
+        pytest.param(gpu_is_lost, marks=pytest.mark.more),
+        pytest.param(readings_contradict_each_other, marks=pytest.mark.more),
+    ],
 )
 def test_an_idle_job_is_left_alone_while_it_cannot_be_judged_and_stopped_once_it_can(
     machine: Machine, cards: World, spoil: Spoil
