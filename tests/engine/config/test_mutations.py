@@ -111,7 +111,7 @@ def test_the_schema_for_editors_refuses_nothing_that_the_check_accepts(line: Key
 
 @pytest.mark.parametrize("host", ["::1", "[fe80::1]", "gpu1", "1:0", "gpu1:80"])
 def test_a_host_is_an_address_only_as_a_whole_and_the_schema_agrees(host: str) -> None:
-    text = f'[page]\nhosts = ["{host}"]'
+    text = f'[page]\ntoken_file = "/etc/fallow/token"\nhosts = ["{host}"]'
     assert bool(mistakes(text)) is (host in ("1:0", "gpu1:80"))
     assert mistakes(text) or VALIDATOR.is_valid(tomllib.loads(text))
 

@@ -103,7 +103,7 @@ def test_a_daemon_that_had_no_config_finds_the_one_that_was_written_since(
     assert f"{config}:2: machine.evry: there is no such key" in err
     config.write_text("[machine]\nprice = 3\n")
     assert users.run(ADA, "reload") == (0, f"config reloaded: {config}\n", "")
-    running.until("config reloaded (reload 2)")
+    running.until("config reloaded (reload 3)")
     code, _, err = users.run(ADA, "up")
     assert code != 0
     assert f"with {config}" in err, "the next one is told which config it has"

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from fallow.core.cluster import ClusterJob, GpuReading, Readings
+from fallow.core.cluster import ClusterJob, GpuReading, PodGpus, Readings
 from fallow.core.job import GpuKey, JobActivity
 from fallow.core.kube_api import KubeAnswer, Question
 from fallow.core.unknown import Unknown
@@ -69,7 +69,7 @@ def test_a_pod_holds_what_its_claims_were_given_beside_its_limits(version: str) 
     api.claims = (*api.claims, claim("nic", device("mlx5_0", "nic.example.com")))
     (job,) = api.jobs()
     assert job.gpu_count == 3
-    assert [place.doubt for place in job.places if not hasattr(place, "node")] == [""]
+    assert [place.doubt for place in job.places if isinstance(place, PodGpus)] == [""]
 
 
 def test_a_claim_that_was_made_from_a_template_is_found_by_the_status_of_its_pod() -> None:

@@ -122,7 +122,7 @@ class ClusterJudge:
                 if came_back:
                     self._hands.came_back(known)
             else:
-                why = Reason("joined" if known.rule == rule else "not_covered")
+                why = Reason("joined") if known.rule == rule else Reason("not_covered")
                 if known.follow(job, rule, self._forced(job)):
                     self._hands.carry_out(known, CancelWarning(why))
             # Of one that is suspended, or of which Slurm's words cannot be told apart, nothing follows for its GPUs.

@@ -20,9 +20,9 @@ class Machine(Section):
     """Settings of the machine as a whole."""
 
     every: types.OwnTick = by_default("2s")
-    """How often to read the GPUs."""
+    """How often to read the GPUs, at most every 15 s."""
     price: types.Money | None = by_default(None)
-    """What an hour of a GPU costs; without it reports show hours and no money."""
+    """What an hour of a GPU costs, as `2.50` or `"2.50/h"`; without it reports show hours and no money."""
     prices: Annotated[Mapping[types.Text, types.Money], types.FROZEN] = by_default({})
     """What an hour of some GPUs costs, by UUID or by a part of their name such as `H100`."""
     currency: types.Currency = by_default("USD")
