@@ -18,8 +18,8 @@ on an H200 (docs/benchmarks.md):
     matmul                    690 W   93 %          90 %       0                16 %       2.3 MB/s
 
 So with counters a hang has tensor and floating point at exactly zero, next to no memory traffic, and at least one SM
-active all the time: below that ran nothing but copies or many tiny kernels. Occupancy and the bus tell nothing then:
-threads that wait occupy as much as others, and work that is queued behind them is polled over the bus. Without
+active all the time: below that ran nothing but copies or many tiny kernels. Occupancy tells nothing then: threads
+that wait occupy as much as others. The bus tells little: work that is queued behind them is polled over it. Without
 counters the bus must be known and quiet, because copies look like a hang in everything else.
 In either case power must not be above rest by more than 5 % of the way to the limit, if it is known.
 
@@ -41,7 +41,7 @@ _FULL_FROM = 0.95
 _POWER_MARGIN = 0.05  # of the way from rest to the limit
 _DRAM_FROM = 0.001  # polling what is queued behind spins caused 0.00011
 _ONE_SM = 0.006  # a GPU has at most some 160 of them
-_BUS_FROM_BYTES_PER_S = 1e9
+_COPIES_FROM, _MORE_THAN_POLLED_FROM = 1e9, 20e9  # bytes a second
 _LITTLE_POWER = 0.4  # of the limit: a hang draws no more
 
 
@@ -91,7 +91,8 @@ def look_for_hang(gpu: Gpu, pids: frozenset[int] | Unknown, rest_w: float | None
     if load < _FULL_FROM:
         return HangFinding(Look.WORKS, Reason("not_full", gpu=label, load=load), used)
     power, counters = _power(gpu, rest_w), _counters(gpu.counters)
-    signals = (power, counters, _bus(gpu)) if isinstance(counters.works, Unknown) else (power, counters)
+    bus = _bus(gpu, _COPIES_FROM if isinstance(counters.works, Unknown) else _MORE_THAN_POLLED_FROM)
+    signals = (power, counters, bus)
     look, kind, facts = _weigh(*signals)
     evidence = used + tuple((f"GPU {label} {signal.name}", signal.text) for signal in signals)
     return HangFinding(look, Reason(kind, gpu=label, load=load, **facts), evidence)
@@ -147,13 +148,13 @@ def _load_of_the_job(gpu: Gpu, card: float, pids: frozenset[int] | Unknown) -> f
     return own if isinstance(own, Unknown) else min(own, card)
 
 
-def _weigh(power: _Signal, counters: _Signal, bus: _Signal | None = None) -> tuple[Look, str, dict[str, str]]:
+def _weigh(power: _Signal, counters: _Signal, bus: _Signal) -> tuple[Look, str, dict[str, str]]:
     """Return what the signals show together, with the kind of the reason and its facts."""
-    signals = [signal for signal in (power, counters, bus) if signal is not None]
+    signals = (power, counters, bus)
     for signal in signals:
         if not isinstance(signal.works, Unknown) and signal.works:
             return Look.WORKS, "shows_work", {"signal": signal.name, "reading": signal.text}
-    if bus is not None and isinstance(bus.works, Unknown):
+    if isinstance(counters.works, Unknown) and isinstance(bus.works, Unknown):
         return Look.UNKNOWN, "bus_unknown", {"why": str(bus.works)}
     if isinstance(power.works, Unknown) and isinstance(counters.works, Unknown):
         return Look.UNKNOWN, "signals_unknown", {"power": str(power.works), "counters": str(counters.works)}
@@ -201,10 +202,10 @@ def _counters_show_work(counters: Counters) -> bool:
     )
 
 
-def _bus(gpu: Gpu) -> _Signal:
+def _bus(gpu: Gpu, works_from: float) -> _Signal:
     ways = (("in", gpu.pcie_rx_bytes_per_s), ("out", gpu.pcie_tx_bytes_per_s))
     text = ", ".join(f"{'unknown' if isinstance(rate, Unknown) else _rate(rate)} {way}" for way, rate in ways)
-    if any(not isinstance(rate, Unknown) and rate >= _BUS_FROM_BYTES_PER_S for _, rate in ways):
+    if any(not isinstance(rate, Unknown) and rate >= works_from for _, rate in ways):
         return _Signal("PCIe bus", text, works=True)
     missing = [rate for _, rate in ways if isinstance(rate, Unknown)]
     return _Signal("PCIe bus", text, missing[0] if missing else False)

@@ -49,14 +49,14 @@ NOT_OURS = [
 
 
 def test_who_signs_with_the_token_reads_that_alone_and_changes_nothing(reachable: Site) -> None:
-    target, now_s = "/api/v1/idle?for_s=30", time.time()
+    target, now_s = "/api/v1/idle?for_s=86400", time.time()
 
     def code(asked: str, *, word: str = TOKEN, at_s: float = now_s, method: str = "GET") -> int:
         shown = signature(hashed(word), target, at_s)
         return reachable.ask(asked, method=method, headers={"authorization": f"{SCHEME} {shown}"}).status
 
     assert code(target) == 200
-    assert code("/api/v1/idle?for_s=40") == 401, "it is good for one question"
+    assert code("/api/v1/idle?for_s=86401") == 401, "it is good for one question"
     assert code("/api/v1/protections") == 401
     assert code(target, at_s=now_s - 3600) == code(target, at_s=now_s + 3600) == 401
     assert code(target, word="another") == 401

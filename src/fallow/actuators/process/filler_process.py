@@ -113,15 +113,20 @@ class Filler:
 
     def close(self) -> None:
         """Close the connection: the filler has ended, or stays suspended."""
-        self._line.close()
-        keeper = signals.Handle.open(self._table, Process(self.keeper, self._birth), ())
-        if keeper is not None:
-            with keeper:
-                if self.presence is Presence.ABSENT:
-                    signals.wait_for_any([keeper], _DIES_WITHIN_S)
+        if self.presence is Presence.ABSENT:
+            self._keeper_ends_within(_DIES_WITHIN_S)
         with suppress(ChildProcessError):
             os.waitpid(self.keeper, os.WNOHANG)
         self._others.discard(self.keeper)
+        self._line.close()
+
+    def _keeper_ends_within(self, seconds: float) -> bool:
+        keeper = signals.Handle.open(self._table, Process(self.keeper, self._birth), ())
+        if keeper is None:
+            return True
+        with keeper:
+            signals.wait_for_any([keeper], seconds)
+            return keeper.ended()
 
     def _take_in(self, report: Mapping[str, Any]) -> None:
         match report["now"]:
@@ -144,12 +149,13 @@ class Filler:
         until_s = self._now() + _DIES_WITHIN_S
         keeper = Process(self.keeper, self._birth)
         while True:
+            had_ended = self._keeper_ends_within(0.0)  # only then is all that it leaves ours, and seen below
             left = [Process(row.pid, row.birth) for row in self._table.everybody() if self._is_left_over(row)]
             survivors = JobTree(self._table, keeper, self._now, beside=left).kill(_ROUND_S)
             for process in left:
                 with suppress(ChildProcessError):
                     os.waitpid(process.pid, os.WNOHANG)
-            if not (left or survivors) or self._now() >= until_s:
+            if (had_ended and not (left or survivors)) or self._now() >= until_s:
                 break
         self.notes.extend(map(str, survivors))
         self.presence = Presence.ABSENT

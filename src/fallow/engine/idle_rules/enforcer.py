@@ -62,10 +62,7 @@ class RuleEnforcer:
         self._line = Line(run.world)
 
     def change(self, rules: Sequence[Idle], protect: Protect, every_s: float) -> None:
-        """Apply a config. A rule that has not changed keeps its jobs; the warnings of any other are taken back.
-
-        A job that was asked to end stays under a rule that has changed, if that would stop it too.
-        """
+        """Apply a config. A rule that has not changed keeps its jobs; the warnings of any other are taken back."""
         groups = KnownGroups(protect.groups, self._run.world.clock, self._run.say)
         self._driver.change(replace(protect.protect_rules, groups_of=groups.of), protect.limit)
         before, now = {rule.name: rule for rule, _ in self._rules}, {rule.name: rule for rule in rules}
@@ -73,9 +70,7 @@ class RuleEnforcer:
         self._rules = [(rule, _job_rule(rule, gap_s, partial(begin, rule.unless))) for rule in rules]
         job_rules = {job_rule.name: job_rule for _, job_rule in self._rules}
         for (name, key), state in list(self._states.items()):
-            rule = now.get(name)
-            is_asked = state.asked is not None or state.parking is not None
-            if rule == before[name] or (rule is not None and is_asked and _stops_too(rule, before[name])):
+            if now.get(name) == before[name]:
                 state.rule = replace(job_rules[name], acts=state.rule.acts)
                 continue
             if state.warned or state.asked is not None:
@@ -255,12 +250,6 @@ def _job_rule(rule: Idle, longest_gap_s: float, begin: BeginConditions) -> JobRu
         parks="park" in rule.action,
         stops="stop" in rule.action,
     )
-
-
-def _stops_too(rule: Idle, before: Idle) -> bool:
-    """Return whether a rule stops jobs for the same and in the same way as it did before it changed."""
-    ways, ways_before = ((each.action, each.idle_for is None, each.stuck_for is None) for each in (rule, before))
-    return rule.act and ways == ways_before
 
 
 def _uncounted(rule: str, job: Job, why: str) -> Counting:
