@@ -50,6 +50,7 @@ def at_our_pace(message: str, world: World) -> str:
     return re.sub(r"\b(\d+) seconds", lambda found: f"{int(found[1]) / 20:g} seconds", message)
 
 
+@pytest.mark.more
 def test_the_example_of_the_document_logs_its_lines_in_its_order_and_ends_the_command(
     make_world: Callable[..., World], fallow: Fallow
 ) -> None:

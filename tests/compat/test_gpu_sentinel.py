@@ -128,6 +128,7 @@ def test_wrong_words_are_answered_at_once(world: World, fallow: Fallow, words: t
     assert says in done.stderr
 
 
+@pytest.mark.more
 @pytest.mark.as_root
 def test_it_does_not_act_while_a_card_is_unknown(
     world: World, start: Callable[..., "subprocess.Popen[str]"], systemctl: pathlib.Path

@@ -118,6 +118,7 @@ def test_it_leaves_when_another_job_starts_on_its_gpu_and_comes_back_when_that_h
     running.until("[GPU 0] Allocated")
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_it_frees_everything_when_it_is_ended(
     cards: World, stress: Callable[..., Fill], number: signal.Signals

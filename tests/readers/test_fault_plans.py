@@ -81,6 +81,7 @@ def house(tmp_path_factory: pytest.TempPathFactory, library: pathlib.Path) -> It
     world.close()
 
 
+@pytest.mark.more
 @settings(
     max_examples=PLANS,
     deadline=None,

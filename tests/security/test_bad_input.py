@@ -22,6 +22,7 @@ NONSENSE = {
     "number": b"9" * 5_000,
     "long": b"x" * (2 * MIB),
 }
+FURTHER_WORDS = ("\udcff\udcfe", "9" * 5_000, "-", "gpu:\n", "٣")
 EVERY_NONSENSE = pytest.mark.parametrize("content", NONSENSE.values(), ids=NONSENSE)
 
 
@@ -59,7 +60,9 @@ def test_a_pipe_or_a_device_in_place_of_a_config_is_refused(machine: Machine) ->
         assert "Traceback" not in done.stderr
 
 
-@pytest.mark.parametrize("word", ["\udcff\udcfe", "\x1b[2J", "x" * 100_000, "9" * 5_000, "-", "gpu:\n", "٣"])
+@pytest.mark.parametrize(
+    "word", ["\x1b[2J", "x" * 100_000, *(pytest.param(word, marks=pytest.mark.more) for word in FURTHER_WORDS)]
+)
 def test_words_of_a_command_that_are_nonsense_are_refused(machine: Machine, word: str) -> None:
     for command in ("stop", "status"):
         done = machine.fallow(ADA, command, word)
@@ -129,7 +132,7 @@ def never(client: socket.socket) -> None:
         pass
 
 
-@pytest.mark.parametrize("answer", [with_nonsense, without_end, never])
+@pytest.mark.parametrize("answer", [with_nonsense, never, pytest.param(without_end, marks=pytest.mark.more)])
 def test_what_answers_in_the_place_of_the_daemon_keeps_nobody_waiting(
     machine: Machine, answer: Callable[[socket.socket], None]
 ) -> None:

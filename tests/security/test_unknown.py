@@ -52,7 +52,7 @@ def readings_contradict_each_other(world: World) -> None:
     [
         load_is_unknown,
         pytest.param(processes_are_unknown, marks=pytest.mark.more),
-        driver_does_not_answer,
+        pytest.param(driver_does_not_answer, marks=pytest.mark.more),
         pytest.param(gpu_is_lost, marks=pytest.mark.more),
         pytest.param(readings_contradict_each_other, marks=pytest.mark.more),
     ],

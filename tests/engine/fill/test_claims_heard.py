@@ -37,6 +37,7 @@ def events(world: World) -> Iterator[DeviceEvents]:
     made.close()
 
 
+@pytest.mark.more
 def test_a_thousand_writes_a_second_are_heard_fifty_times(world: World, events: DeviceEvents) -> None:
     """Weak: writing to the claim folder at 1.5 kHz. The first is heard at once, the next 20 ms later."""
     file = pathlib.Path(world.folder.path) / "noise"

@@ -127,6 +127,7 @@ def deserving(wishes: Sequence[Wish]) -> dict[int, str]:
     return taken
 
 
+@pytest.mark.more
 @settings(max_examples=examples(150), deadline=None)
 @given(st.lists(wish, min_size=1, max_size=4), st.lists(stretch, max_size=6))
 def test_no_card_ever_has_two_fillers_and_in_the_end_the_first_has_it(

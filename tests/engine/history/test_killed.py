@@ -6,6 +6,8 @@ import sqlite3
 import subprocess
 import sys
 
+import pytest
+
 from fallow.core.activity import Activity
 from fallow.engine.history.reader import open_history
 from tests.engine.history.life import START_S, gpu_status
@@ -42,6 +44,7 @@ def seconds_of(folder: pathlib.Path, index: int) -> dict[int, Activity]:
     return found
 
 
+@pytest.mark.more
 def test_a_kill_at_any_moment_loses_five_seconds_at_most_and_no_older_row(tmp_path: pathlib.Path) -> None:
     chance = random.Random(7)
     expected: set[int] = set()

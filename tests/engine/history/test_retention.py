@@ -96,6 +96,7 @@ def test_growing_old_twice_changes_nothing_more(half_a_day: pathlib.Path) -> Non
     assert rows(half_a_day, "interval") == many
 
 
+@pytest.mark.more
 def test_a_cut_through_what_is_coarse_takes_its_part_and_both_parts_are_the_whole(half_a_day: pathlib.Path) -> None:
     grow_old(half_a_day, 3.0)
     opened = past(half_a_day)
@@ -133,6 +134,7 @@ def test_a_picture_of_a_restless_card_has_no_more_parts_than_a_screen_shows(tmp_
     assert spent[Activity.IDLE] == pytest.approx(4_320_000, abs=1000)
 
 
+@pytest.mark.more
 def test_a_restless_machine_is_made_coarse_before_its_day_is_over(tmp_path: pathlib.Path) -> None:
     record(tmp_path, life(0.2, cards=2, restless=2))
     before, many = bills(tmp_path), rows(tmp_path, "interval")

@@ -59,6 +59,7 @@ def patrol(tmp_path: pathlib.Path) -> Iterator[Resident]:
     resident.leave()
 
 
+@pytest.mark.more
 def test_a_real_process_that_rests_is_stopped_in_its_time(
     patrol: Resident, start: Start, tmp_path: pathlib.Path
 ) -> None:

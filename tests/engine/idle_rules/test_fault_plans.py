@@ -69,6 +69,7 @@ def house(tmp_path_factory: pytest.TempPathFactory, library: pathlib.Path) -> It
     made.leave()
 
 
+@pytest.mark.more
 @settings(
     max_examples=PLANS,
     deadline=None,

@@ -90,6 +90,7 @@ def let_threads_out(world: World) -> None:
         time.sleep(0.001)
 
 
+@pytest.mark.more
 @settings(
     max_examples=PLANS,
     deadline=None,

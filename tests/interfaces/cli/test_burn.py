@@ -425,6 +425,7 @@ def test_within_a_claim_of_its_own_it_loads_what_was_claimed(simulated: Fallow) 
     assert [gpu["index"] for gpu in json.loads(done.stdout)["gpus"]] == [2]
 
 
+@pytest.mark.more
 def test_on_simulated_gpus_a_real_process_holds_a_thousandth(simulated: Fallow) -> None:
     job = simulated.start("burn", "--gpus", "2", "--load", "matmul", "--verify")
 

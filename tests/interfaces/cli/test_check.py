@@ -147,6 +147,7 @@ def test_every_field_of_the_json_is_in_the_reference(fallow: Fallow) -> None:
     assert [name for name in names if f"`{name}`" not in text] == []
 
 
+@pytest.mark.more
 def test_a_named_file_comes_before_the_variable(fallow: Fallow, tmp_path: pathlib.Path) -> None:
     written(fallow, "")
     other = tmp_path / "other.toml"

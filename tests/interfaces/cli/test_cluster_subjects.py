@@ -95,6 +95,7 @@ def test_what_is_old_or_unknown_is_never_called_idle(simulated: Fallow) -> None:
     assert simulated("idle", "slurm:1234").returncode == 69
 
 
+@pytest.mark.more
 def test_a_job_is_protected_by_its_key_and_the_protection_can_be_listed(simulated: Fallow) -> None:
     with watching(simulated, "small"):
         placed = simulated("protect", "deployment:ml/web", "--for", "1h", "--json")

@@ -162,6 +162,7 @@ def test_a_driver_that_does_not_tell_who_is_there_lets_nobody_in(
     assert wait_for_lines(facts, 2) == ["1", "0"]
 
 
+@pytest.mark.more
 def test_random_comings_and_goings_leave_no_filler_over_and_never_two_on_a_card(
     fill: Callable[..., Fill], fallow: Fallow, nodes: World, tmp_path: pathlib.Path
 ) -> None:

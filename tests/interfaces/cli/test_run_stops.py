@@ -106,7 +106,8 @@ def test_a_job_that_works_five_per_cent_of_each_second_lives(simulated: Fallow) 
     "program",
     [
         "signal.signal(signal.SIGTERM, signal.SIG_IGN)\ntime.sleep(600)",
-        """
+        pytest.param(
+            """
         for _ in range(5):
             if os.fork() == 0:
                 os.setsid()
@@ -114,6 +115,8 @@ def test_a_job_that_works_five_per_cent_of_each_second_lives(simulated: Fallow) 
                 break
         time.sleep(600)
         """,
+            marks=pytest.mark.more,
+        ),
         """
         if os.fork() == 0:
             os.setsid()
@@ -123,7 +126,8 @@ def test_a_job_that_works_five_per_cent_of_each_second_lives(simulated: Fallow) 
             os._exit(0)
         time.sleep(600)
         """,
-        """
+        pytest.param(
+            """
         def again(*_):
             if os.fork() == 0:
                 time.sleep(600)
@@ -131,6 +135,8 @@ def test_a_job_that_works_five_per_cent_of_each_second_lives(simulated: Fallow) 
         while True:
             time.sleep(600)
         """,
+            marks=pytest.mark.more,
+        ),
     ],
     ids=["ignores SIGTERM", "five deep with setsid", "double fork", "forks while being killed"],
 )

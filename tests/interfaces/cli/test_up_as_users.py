@@ -111,6 +111,7 @@ def test_it_ends_with_the_daemon_however_that_ends(up: Up, box: pathlib.Path, nu
     running.process.wait(LIMIT_S)
 
 
+@pytest.mark.more
 def test_a_guards_command_runs_as_the_user(up: Up, box: pathlib.Path, simulated: Fallow) -> None:
     facts = box / "facts"
     line = f"run:id -u > {facts}; pwd >> {facts}; echo $HOME >> {facts}; echo $FALLOW_BECAUSE >> {facts}"

@@ -48,7 +48,7 @@ def test_a_value_that_does_not_fit_is_refused_with_the_name_of_its_key(site: Sit
 
 
 def test_of_several_values_for_one_key_the_last_counts(site: Site) -> None:
-    assert site.ask("/api/v1/idle?for_s=soon&for_s=5").json["asked_for_s"] == 5.0
+    assert site.ask("/api/v1/idle?for_s=soon&for_s=86400").json["asked_for_s"] == 86400.0
     assert site.ask("/api/v1/idle?for_s=5&for_s=soon").status == 422
 
 
