@@ -52,7 +52,9 @@ def up(simulated: Fallow, job: Start, tmp_path: pathlib.Path) -> Callable[[str],
         file = tmp_path / "fallow.toml"
         file.write_text(f"[machine]\nevery = '1s'\n[page]\nenabled = false\n{config}")
         file.chmod(0o600)
-        return Fill(simulated.start("up", "--config", str(file)))
+        daemon = Fill(simulated.start("up", "--config", str(file)))
+        daemon.until("up, ")
+        return daemon
 
     return start
 
