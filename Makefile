@@ -23,7 +23,7 @@ test: $(READY)  ## the tests that every change must pass; real processes, locks 
 	@$(PYTEST) -n $(WORKERS) --dist worksteal -m "not gpu and not engine and not more"
 
 test-engines: $(READY)  ## whole paths through real Jupyter, Podman, sshd, Prometheus, Slurm and Chromium; .ci/run installs them
-	@$(PYTEST) -m "engine and not more"
+	@$(PYTEST) -n $(WORKERS) --dist loadfile -m "engine and not more"
 
 test-more: SEED := $(or $(SEED),$(shell od -An -N4 -tu4 /dev/urandom | tr -d ' '))
 test-more: $(READY)  ## all tests, with more and new examples: make test-more SEED=… draws those of an earlier run again

@@ -73,6 +73,7 @@ def start(fallow: Fallow) -> Callable[..., "subprocess.Popen[str]"]:
     return start
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(
     ("action", "told"),
     [("end_process", []), ("shutdown", ["systemctl poweroff"]), ("reboot", ["systemctl reboot"])],

@@ -81,6 +81,7 @@ def test_the_quick_start_needs_neither_torch_nor_an_environment_for_it() -> None
     assert ours(last) == "fallow compat gpu_stress"
 
 
+@pytest.mark.more
 @pytest.mark.usefixtures("somebody")
 def test_its_lines_are_those_of_the_document_and_true(cards: World, stress: Callable[..., Fill]) -> None:
     running = stress()

@@ -184,6 +184,7 @@ KEYS = [
 WRONG_SHAPES = ["[[1]]", "{ a = {} }", '[{ a = "x" }]', "[[]]", "1979-05-27", "[nan]", '[["x"], 3]', '["\\u0000"]']
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("shape", WRONG_SHAPES)
 def test_a_shape_that_no_key_takes_is_a_mistake_that_names_its_key(shape: str) -> None:
     for headings, key in KEYS:

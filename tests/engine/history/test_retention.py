@@ -109,6 +109,7 @@ def test_a_cut_through_what_is_coarse_takes_its_part_and_both_parts_are_the_whol
     assert first == pytest.approx(8 * (cut_ms - START_MS), rel=0.001)
 
 
+@pytest.mark.more
 def test_a_coarse_strip_still_fills_the_time(half_a_day: pathlib.Path) -> None:
     grow_old(half_a_day, 3.0)
     opened = past(half_a_day)

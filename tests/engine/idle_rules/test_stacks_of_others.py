@@ -86,6 +86,7 @@ def stacks(patrol: Patrol, job: subprocess.Popen[str]) -> str:
     return words
 
 
+@pytest.mark.more
 def test_nobody_has_root_open_a_file_or_learns_whether_it_is_there_by_a_library_that_is_a_link(
     patrol: Patrol, begin: Begin, box: pathlib.Path, tmp_path: pathlib.Path
 ) -> None:

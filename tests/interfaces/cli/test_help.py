@@ -126,6 +126,7 @@ def test_an_old_or_mistyped_word_is_answered_with_the_one_that_was_meant(
     assert done.stdout == ""
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(
     ("text", "meant"),
     [

@@ -126,6 +126,7 @@ def test_without_any_answer_the_exit_code_says_so(hosts: Hosts, fallow: Fallow) 
 
 
 @pytest.mark.engine
+@pytest.mark.more
 def test_a_pick_names_a_host_and_its_gpus(hosts: Hosts, fallow: Fallow) -> None:
     hosts.add("gpu1", "1xH100")
     hosts.add("gpu2", "4xH100")
@@ -190,6 +191,7 @@ def test_a_signal_that_the_command_dies_of_shows_in_the_exit_code(hosts: Hosts, 
 
 
 @pytest.mark.engine
+@pytest.mark.more
 def test_a_host_whose_gpus_are_taken_is_passed_over(hosts: Hosts, fallow: Fallow, tmp_path: pathlib.Path) -> None:
     folder = hosts.add("gpu1", "1xH100")
     hosts.add("gpu2", "1xH100")

@@ -254,6 +254,7 @@ def test_history_of_another_time_is_told_apart_from_none(fallow: Fallow) -> None
     assert fallow("report", "--since", "2w").stdout
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(
     ("words", "code", "says"),
     [

@@ -123,7 +123,7 @@ def test_tiles_are_links_that_show_where_the_keyboard_is(browser: Any, site: Sit
     assert page.locator("#gpu-0").get_attribute("href") == f"/gpus/{board.status.gpus[0].uuid}"
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("scheme", ["light", pytest.param("dark", marks=pytest.mark.more)])
 def test_axe_finds_nothing_to_complain_about(browser: Any, site: Site, boards: Publisher, scheme: str) -> None:
     for board in (eight(), many(time.time(), 64)):
         boards.publish(board)
