@@ -1,4 +1,4 @@
-"""Who only sets FALLOW_SIMULATE has a machine of their own: nobody shares its claims, its daemon and its jobs."""
+"""A user who only sets FALLOW_SIMULATE has a machine of their own: nobody else is on it."""
 
 import json
 import os

@@ -55,7 +55,7 @@ class Settings:
     def open_to_read(self) -> bool:
         """Return whether everybody who can reach the page may read it: nobody on another machine can.
 
-        Who names hosts has a proxy before it, which answers other machines.
+        `hosts` names a proxy in front of the page, which answers other machines.
         """
         return self.address.is_loopback and not self.hosts
 
