@@ -262,7 +262,7 @@ def test_a_reload_does_not_wait_for_a_disk_and_what_it_changes_in_history_counts
         took_s = time.monotonic() - began_s
     daemon("tick", ticks=10)
     daemon("end")
-    assert took_s < 2.0
+    assert took_s < 4.0, "a reload that waits for the disk waits 5 s"
     begin_ms = 1_700_000_000_000
     past = open_history(str(file.parent))
     assert past is not None

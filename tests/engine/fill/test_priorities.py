@@ -211,7 +211,7 @@ def test_what_is_suspended_ends_when_its_place_is_given_up() -> None:
         assert "its suspended filler is ended: the config has changed" in " ".join(made.told)
 
 
-def test_a_filler_leaves_where_the_claim_folder_cannot_be_opened(tmp_path: pathlib.Path) -> None:
+def test_a_filler_is_asked_to_leave_also_where_the_claim_folder_cannot_be_opened(tmp_path: pathlib.Path) -> None:
     with machine(Wish((0,))) as made:
         (slot,) = made.slots
         for _ in range(5):
@@ -223,6 +223,7 @@ def test_a_filler_leaves_where_the_claim_folder_cannot_be_opened(tmp_path: pathl
         for _ in range(15):
             made.tick(["held"] * CARDS)
         assert not slot.filled
+        assert not any(" failed: " in sentence for sentence in made.told), "it would be killed then"
 
 
 class Deaf(DrivenFiller):

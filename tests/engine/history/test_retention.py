@@ -22,6 +22,7 @@ from fallow.engine.history.store import FILE_NAME, Store
 from fallow.engine.history.writer import HistoryWriter
 from fallow.policies.cost import Bill, By, bill
 from tests.engine.history.life import START_S, gpu_status, holder, life, past, status
+from tests.places import LIMIT_S
 
 START_MS = round(START_S * 1000)
 DAY_MS = 86_400_000
@@ -214,10 +215,23 @@ def test_a_report_names_a_limited_number_of_users_without_an_account_and_has_all
     assert sum(one.witnessed_ms for one in found) == 120_010
 
 
-def test_what_is_too_old_goes_and_the_rest_stays(tmp_path: pathlib.Path) -> None:
+@pytest.mark.parametrize("keep_days", [2.0, 90.0])
+def test_what_is_too_old_goes_and_the_rest_stays_also_after_a_reload_that_changes_what_is_too_old(
+    keep_days: float, tmp_path: pathlib.Path
+) -> None:
     free = gpu_status(0, Activity.FREE)
     hours = [status(START_S + hour * 3600 + second, free) for hour in range(0, 96, 6) for second in range(120)]
-    record(tmp_path, hours, keep_days=2.0)
+    told: list[str] = []
+    history = HistoryWriter(str(tmp_path), told.append, keep_days=keep_days)
+    for number, one in enumerate(hours):
+        if number == len(hours) // 2:
+            history.change(keep_days=2.0, longest_gap_s=3.0)
+        history.record(one)
+        if number % 1000 == 0:  # time passes faster here than a disk can follow
+            assert history.settle(LIMIT_S)
+    assert history.settle(LIMIT_S)
+    history.close()
+    assert told == []
     opened = past(tmp_path)
     strip = opened.strip(str(free.uuid), START_MS, START_MS + 5 * DAY_MS)
     opened.close()

@@ -26,7 +26,7 @@ from fallow.engine.owners.actions import OwnerJobActions
 from fallow.engine.owners.contact import Contact
 from fallow.engine.owners.known import KnownOwners
 from tests.conftest import Fallow
-from tests.places import ME
+from tests.places import LIMIT_S, ME
 from tests.waiting import end_group, until
 
 IDLE = Reason("told", sentence="it is idle")
@@ -98,7 +98,7 @@ def test_a_job_whose_owner_has_not_answered_yet_gets_no_signal(
     answers = threading.Event()
 
     def stop(_: float) -> Outcome:
-        answers.wait()
+        answers.wait(LIMIT_S)
         return Outcome(True, "stopped")
 
     actions = owned_by(contact(stop))
@@ -112,7 +112,7 @@ def test_a_job_whose_owner_has_not_answered_yet_gets_no_signal(
         answers.set()
     until(lambda: actions.is_answered)
     assert actions.kill(Kill(IDLE)).ok, "it has agreed, and what is left may be killed"
-    assert job.wait() == -9
+    assert job.wait(LIMIT_S) == -9
 
 
 @pytest.mark.parametrize("text", ["1", "0"])
