@@ -175,15 +175,6 @@ IDLE = '[[idle]]\nname = "i"\nidle_for = "2h"\n'
         ),
         (PEOPLE + "json://h/x'\n", 2, "notices.people.template", "it has no {user}, so everybody's notices"),
         (PEOPLE + "json://h/{user}/{home}'\n", 2, "notices.people.template", "a placeholder other than {user} and"),
-        (PEOPLE + "json://h/{user}/{'\n", 2, "notices.people.template", "a placeholder other than {user} and {uid}"),
-        (
-            PEOPLE + "json://{user}.example.org/'\n",
-            2,
-            "notices.people.template",
-            "would choose the host (write {user}",
-        ),
-        (PEOPLE + "json://h/?{user}=1'\n", 2, "notices.people.template", "a login name would choose an option"),
-        (PEOPLE + "{user}://h/'\n", 2, "notices.people.template", "it is not an address for notices"),
         (
             "[notices.people]\ntemplat = 'x'\n",
             2,

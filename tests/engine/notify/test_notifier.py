@@ -3,8 +3,6 @@
 import email
 import queue
 import socket
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -19,7 +17,7 @@ from fallow.engine.history.journal import Journal
 from fallow.engine.history.run import Report, Run
 from fallow.engine.machine.world import World
 from fallow.engine.notify.notifier import Notifier, notifier_for
-from fallow.policies.grouping import MOST_WAITING, GroupingRules, Message
+from fallow.policies.grouping import GroupingRules, Message
 from tests.actuators.host.test_hooks import serving
 from tests.conftest import Fallow
 from tests.places import LIMIT_S
@@ -154,37 +152,6 @@ def test_that_a_service_fails_is_told_once_until_it_works_again(told: list[str])
     assert told == ["notices: no answer; reported once, until it works again"] * 2
 
 
-class SlowPost:
-    """Hands that take as long as the test wants."""
-
-    reports_success = False
-
-    def __init__(self) -> None:
-        self.begun, self.go_on = threading.Event(), threading.Event()
-        self.messages: list[Message] = []
-
-    def send(self, urls: Any, message: Message) -> list[Outcome]:
-        self.begun.set()
-        self.go_on.wait(LIMIT_S)
-        self.messages.append(message)
-        return [Outcome(True, "sent")] * len(urls)
-
-
-def test_a_storm_while_a_service_is_slow_is_bounded_and_comes_back_at_once(told: list[str]) -> None:
-    post = SlowPost()
-    sender = Notifier(("json://x",), AT_ONCE, post, time.monotonic, told.append, "host")
-    sender.note(lost(0))
-    assert post.begun.wait(LIMIT_S)
-    for number in range(1, 3001):
-        sender.note(Notice("warned", f"pid:{number}", "a job"))
-    assert post.messages == [], "none of them waited for the service"
-    assert len(sender._box.waiting) == MOST_WAITING
-    post.go_on.set()
-    sender.close(30)
-    assert len(post.messages) == 2
-    assert f"{3000 - MOST_WAITING} of warned" in post.messages[1].text
-
-
 def test_a_dry_run_says_what_would_be_sent(make: Callable[..., Notifier], told: list[str]) -> None:
     sender = make(f"json://user:{SECRET}@127.0.0.1/", dry_run=True)
     sender.note(lost())
@@ -192,29 +159,3 @@ def test_a_dry_run_says_what_would_be_sent(make: Callable[..., Notifier], told: 
     assert len(told) == 1
     assert told[0].startswith("notices: would tell json://…: ")
     assert SECRET not in told[0]
-
-
-def test_without_addresses_there_is_no_thread(make: Callable[..., Notifier]) -> None:
-    before = threading.active_count()
-    make().note(lost())
-    assert threading.active_count() == before
-
-
-def test_the_libraries_for_it_stay_out_of_the_process_that_watches(fallow: Fallow) -> None:
-    program = f"""
-import sys
-from fallow.engine.history.run import open_run
-from fallow.engine.machine.world import World
-from fallow.engine.notify.notifier import notifier_for
-from fallow.policies.grouping import GroupingRules
-from fallow.core.notices import Notice
-with open_run(World({fallow.environ!r}), print) as run:
-    sender = notifier_for(run, sys.argv[1:], GroupingRules(group_for_s=0.0))
-    sender.note(Notice("stuck", "gpu:0", "it hangs"))
-    sender.close(30)
-assert "apprise" not in sys.modules
-"""
-    with serving() as (address, got):
-        url = address.replace("http://", "json://")
-        subprocess.run([sys.executable, "-c", program, url], env=fallow.environ, check=True, timeout=LIMIT_S)
-        assert got.get(timeout=LIMIT_S)

@@ -22,11 +22,9 @@ from fallow.engine.notify.people import EVENTS, People, PeopleRules
 from fallow.policies.grouping import GroupingRules
 from tests.conftest import Fallow
 from tests.core.test_address_template import ODD
-from tests.engine.notify.test_notifier import Inbox, mail
 from tests.places import LIMIT_S
 from tests.waiting import until
 
-__all__ = ["mail"]  # a fixture
 SECRET = "hunter2"
 MANY = GroupingRules(EVENTS, group_for_s=0.0, at_most=10)
 Got = "queue.SimpleQueue[tuple[str, str]]"
@@ -108,14 +106,6 @@ def test_each_person_is_told_at_their_own_address(make: Callable[..., People], w
     assert sent == {f"/{user}": f"{user}'s job 7 was warned. To keep it: fallow protect" for user in ("ada", "grace")}
 
 
-def test_a_person_is_told_by_mail(make: Callable[..., People], mail: tuple[str, Inbox]) -> None:
-    url, inbox = mail
-    people = make(url.replace("to=ada@", "to={user}@"))
-    assert people.note(notice("grace", "stopped")) == "a notice goes to grace by mailto"
-    people.close(60.0)
-    assert inbox.got.get(timeout=LIMIT_S)["To"] == "grace@localhost.local"
-
-
 @pytest.mark.parametrize("event", ["idle", "stuck", "card_lost", "going_down", "filler_given_up"])
 def test_nobody_is_told_of_what_happens_to_nobody_s_job_or_only_to_the_administrator(
     make: Callable[..., People], web: tuple[str, Got], event: NoticeEvent
@@ -157,36 +147,6 @@ def test_root_and_system_users_are_told_only_if_the_config_says_so(
     assert people.note(notice("daemon")) == "a notice goes to daemon by json"
     people.close(60.0)
     assert got.get(timeout=LIMIT_S)[0] == "/daemon"
-
-
-@pytest.mark.more
-def test_one_person_gets_a_limited_number_and_keeps_nobody_else_waiting(
-    make: Callable[..., People], web: tuple[str, Got]
-) -> None:
-    template, got = web
-    people = make(template, grouping=GroupingRules(EVENTS, group_for_s=0.0, at_most=2))
-    for number in range(5):
-        people.note(notice("ada", number=number))
-        until(lambda: people.turn() or people._sending.is_idle)
-    people.note(notice("grace"))
-    people.close(60.0)
-    sent = [got.get(timeout=LIMIT_S) for _ in range(3)]
-    assert [path for path, _ in sent] == ["/ada", "/ada", "/grace"]
-    assert got.empty()
-
-
-def test_what_comes_together_is_one_message_and_a_repeated_one_is_only_counted(
-    make: Callable[..., People], web: tuple[str, Got]
-) -> None:
-    template, got = web
-    people = make(template, grouping=GroupingRules(EVENTS, group_for_s=60.0))
-    for event in ("warned", "goes_on", "warned", "stopped"):
-        people.note(notice("ada", event))  # type: ignore[arg-type]
-    people.close(60.0)
-    _, text = got.get(timeout=LIMIT_S)
-    assert [line.split()[4].rstrip(".") for line in text.splitlines()[:3]] == ["warned", "goes_on", "stopped"]
-    assert text.splitlines()[3] == "Not sent before, because there were too many: 1 of warned."
-    assert got.empty()
 
 
 def test_a_server_that_never_answers_delays_nobody_and_is_told_without_secrets(

@@ -17,12 +17,11 @@ from fallow.engine.history.run import Run
 from fallow.engine.machine.background import Background
 from fallow.engine.notify.notifier import DryRunNoticeSender, NoticeSender, SystemNoticeSender
 from fallow.policies import grouping
-from fallow.policies.grouping import SAME_AGAIN_S, GroupingRules, Message, Outbox
+from fallow.policies.grouping import GroupingRules, Message, Outbox
 from fallow.readers.accounts import account
 
 EVENTS = frozenset({"warned", "goes_on", "stopped", "parked"})
 _LEAVE_AFTER_S = 3.0
-_MOST_PEOPLE = 1000
 _FIRST_PERSON, _NOBODY = 1000, 65534
 _LONGEST_NAME = 40
 
@@ -76,10 +75,8 @@ class People:
 
     def turn(self) -> None:
         """Send what is due, and report what failed; the loop calls this at each tick."""
-        if self._boxes:
-            if self._sending.is_idle:
-                self._give_next(self._now())
-            self._forget_the_told()
+        if self._sending.is_idle:
+            self._give_next(self._now())
         while True:
             try:
                 user, outcome = self._outcomes.get_nowait()
@@ -108,8 +105,6 @@ class People:
             return Outcome(False, "the password database does not have them")
         if not self._rules.system_users and (found.uid < _FIRST_PERSON or found.uid == _NOBODY):
             return Outcome(False, "root and system users are not told")
-        if user not in self._boxes and len(self._boxes) >= _MOST_PEOPLE:
-            return Outcome(False, f"{_MOST_PEOPLE} other people are told already")
         return template.address(user, found.uid)
 
     def _give_next(self, until_s: float) -> bool:
@@ -126,16 +121,6 @@ class People:
                 self._sending.give((user, self._addresses[user], message))
                 return True
         return False
-
-    def _forget_the_told(self) -> None:
-        """Forget people to whom nothing is to be sent and whose limit is not touched."""
-        now_s, per_s = self._now(), max(SAME_AGAIN_S, self._rules.grouping.per_s)
-        for user, box in list(self._boxes.items()):
-            last_s = max((*box.sent_at_s, *box.told_at_s.values()), default=-per_s)
-            if box.since_s is None and now_s - last_s >= per_s:
-                del self._boxes[user]
-                self._addresses.pop(user, None)
-                self._failing.discard(user)
 
     def _report(self, user: str, outcome: Outcome) -> None:
         if outcome.ok:
