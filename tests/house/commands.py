@@ -1,9 +1,4 @@
-"""The commands that the documents tell people to give: found in their blocks, and in the shell lines there.
-
-A block is run by tests/house/test_commands_run.py on a simulated machine, unless the line above it says otherwise:
-`<!-- run by: FILE -->` names who else runs it, and `*Not run by the tests: it needs …*`, which readers see too, says
-what is not at hand.
-"""
+"""The commands that the documents tell people to give: found in their blocks, and in the shell lines there."""
 
 import pathlib
 import re
@@ -17,15 +12,9 @@ PAGES = [
     *(REPOSITORY / name for name in ("README.md", "CONTRIBUTING.md")),
     *(path for path in sorted((REPOSITORY / "docs").rglob("*.md")) if "decisions" not in path.parts),
 ]
-RUN_AS_THEY_ARE = ("python3 -c ", "curl ", "grep -l ", "ls -l ")
-"""How lines begin that are no calls of fallow, and are run all the same."""
 INLINE = re.compile(r"(?<!`)`((?:[A-Z_]+=\S+ )?(?:sudo )?fallow [a-z][^`\n]*)`")
 PLACEHOLDER = re.compile(r"…|\b[A-Z]+\b|[\[{|<]|\bFALLOW|^fallow (?:and|or|is)\b")
-_BLOCK = re.compile(
-    r"^(?: *(?:<!-- run by: (?P<by>[^>]*) -->|\*Not run by the tests: it needs (?P<needs>[^*\n]+)\.\*)\n+)?"
-    r"(?P<dent> *)```(?P<kind>[^\n]*)\n(?P<text>.*?)^ *```$",
-    re.M | re.S,
-)
+_BLOCK = re.compile(r"^ *```(?P<kind>[^\n]*)\n(?P<text>.*?)^ *```$", re.M | re.S)
 _SHOWN = ("console", "text", "")
 """Kinds of blocks that show what a command prints: commands are the lines behind a `$`."""
 _ENDS = re.compile(r"[;&|()<>]+")
@@ -33,16 +22,11 @@ _BEFORE = {"sudo", "exec", "if", "while", "until", "then", "do", "!", "time", "n
 
 
 class Block(NamedTuple):
-    """One block of a document: where it is, its kind, what stands above it, and its command lines."""
+    """One block of a document: where it is, and its command lines."""
 
     page: pathlib.Path
     line: int
-    kind: str
     lines: list[str]
-    run_by: tuple[str, ...] = ()
-    """The files that run it, as `<!-- run by: tests/house/test_readme.py -->` says."""
-    needs: str | None = None
-    """What a reader needs for it that is not at hand here, as `*Not run by the tests: it needs a cloud.*` says."""
 
     @property
     def place(self) -> str:
@@ -59,17 +43,9 @@ def blocks(page: pathlib.Path, text: str | None = None) -> Iterator[Block]:
             lines = [line.removeprefix("$ ") for line in lines if line.startswith("$ ")]
         elif kind != "sh":
             continue
-        line = text.count("\n", 0, found.start("dent")) + 1
         commands = [each for each in lines if not each.startswith("#")]
         if commands:
-            by = tuple(found["by"].split(", ")) if found["by"] else ()
-            yield Block(page, line, kind, commands, by, found["needs"])
-
-
-def blocks_run_by(file: str) -> list[Block]:
-    """Return the blocks of all documents that name this test as the one that runs them."""
-    name = str(pathlib.Path(file).relative_to(REPOSITORY))
-    return [block for page in PAGES for block in blocks(page) if name in block.run_by]
+            yield Block(page, text.count("\n", 0, found.start()) + 1, commands)
 
 
 def _whole_lines(text: str) -> list[str]:
