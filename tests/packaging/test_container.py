@@ -10,18 +10,16 @@ import urllib.request
 from collections.abc import Iterator
 
 import pytest
-import yaml
 
 from tests.conftest import Fallow
 from tests.packaging.node_image import IMAGE, build
-from tests.places import BIN, BUILD_S, LIMIT_S, REPOSITORY
+from tests.places import BIN, LIMIT_S, REPOSITORY
 from tests.real_owners import Podman
 from tests.waiting import until
 
 pytestmark = pytest.mark.more
 
 GUIDE = (REPOSITORY / "docs/guides/container.md").read_text()
-COMPOSE = REPOSITORY / "packaging/container/compose.yaml"
 GPUS = "3xL40S"
 SIMULATED = {
     "FALLOW_SIMULATE": GPUS,
@@ -63,7 +61,7 @@ def checks(text: str) -> dict[str, dict[str, str]]:
 
 @pytest.mark.timeout(1200)
 @pytest.mark.engine
-def test_a_node_in_a_container_or_by_compose_has_its_page_shares_folders_and_ends_in_order(
+def test_a_node_in_a_container_has_its_page_shares_folders_and_ends_in_order(
     podman: Podman, tmp_path: pathlib.Path, fallow: Fallow
 ) -> None:
     build(podman, tmp_path / "build")
@@ -122,37 +120,6 @@ def test_a_node_in_a_container_or_by_compose_has_its_page_shares_folders_and_end
     given = [found[part]["remedy"].rpartition(" ")[2] for part in shared_parts]
     assert set(given) <= set(option(words_of_the_guide(), "-v"))
 
-    compose_starts_and_ends_it(podman, tmp_path, option(words, "-v"))
-
-
-def compose_starts_and_ends_it(podman: Podman, folder: pathlib.Path, volumes: list[str]) -> None:
-    """Give the guide's lines for compose, on simulated GPUs and with folders of the test."""
-    up, down = re.findall(r"^podman-compose (-f .*)$", GUIDE, re.MULTILINE)
-    changed = {"command": ["up", "--listen", "127.0.0.1:0"], "environment": SIMULATED}
-    ours = folder / "ours.yaml"
-    ours.write_text(
-        f"services: {{fallow: {{{json.dumps(changed)[1:-1]}, "
-        f"volumes: !override {json.dumps(volumes)}, deploy: !reset null}}}}\n"
-    )
-
-    def compose(line: str, *before: str) -> str:
-        words = shlex.split(line)
-        words = [str(BIN / "podman-compose"), *before, "--podman-path", str(podman.program()), *words]
-        done = subprocess.run(words, cwd=REPOSITORY, capture_output=True, text=True, timeout=BUILD_S, check=False)
-        assert done.returncode == 0, done.stderr
-        return done.stderr
-
-    assert "--device nvidia.com/gpu=all" in compose(up, "--dry-run", "--verbose"), "on a machine with GPUs"
-    with_ours = f"{COMPOSE.relative_to(REPOSITORY)} -f {ours}"
-    compose(up.replace(str(COMPOSE.relative_to(REPOSITORY)), with_ours))
-    said = until(lambda: re.search(r"the page is at (http://127\.0\.0\.1:\d+/)", podman.logs("fallow")), pause_s=0.5)
-    assert said is not None
-    assert len(json.loads(get(f"{said[1]}api/v1/status"))["gpus"]) == 3
-    assert checks(podman("exec", "fallow", "fallow", "doctor", "--json"))["daemon"]["state"] == "ok"
-    compose(down.replace(str(COMPOSE.relative_to(REPOSITORY)), with_ours))
-    assert podman("ps", "--all", "--quiet", "--filter", "name=fallow") == ""
-    assert not (folder / "run-fallow/fallow.sock").exists(), "it was killed"
-
 
 @pytest.mark.as_root
 @pytest.mark.parametrize(("part", "path"), [("shared users", "/etc/passwd"), ("shared groups", "/etc/group")])
@@ -183,18 +150,6 @@ def test_a_folder_that_is_not_made_yet_below_a_mount_ends_no_doctor(
     done = subprocess.run(words, env=environ, capture_output=True, text=True, timeout=LIMIT_S, check=True)
     assert done.stdout, done.stderr
     assert checks(done.stdout)["shared state"]["state"] == "ok"
-
-
-def test_compose_starts_the_same_as_the_command_of_the_guide() -> None:
-    (service,) = yaml.safe_load(COMPOSE.read_text())["services"].values()
-    words = words_of_the_guide()
-    assert service["image"] == words[-1] == IMAGE
-    assert [service["container_name"]] == option(words, "--name")
-    assert [service["pid"], service["network_mode"]] == option(words, "--pid") + option(words, "--network")
-    assert set(service["volumes"]) == set(option(words, "-v"))
-    assert service["cap_drop"] == [word.upper() for word in option(words, "--cap-drop")]
-    assert service["cap_add"] == option(words, "--cap-add")[0].split(",")
-    assert (REPOSITORY / service["build"]["context"].replace("../..", ".") / service["build"]["dockerfile"]).exists()
 
 
 def test_the_guide_says_of_each_mount_and_right_what_it_is_for() -> None:
