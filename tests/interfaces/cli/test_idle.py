@@ -10,10 +10,8 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from http.client import HTTPConnection
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import Any
-from urllib.parse import quote
 
 import pytest
 from hypothesis import given, settings
@@ -261,36 +259,6 @@ class Busy(BaseHTTPRequestHandler):
 
     def log_message(self, *_: object) -> None:
         pass
-
-
-@pytest.mark.more
-def test_the_api_answers_by_conditions_and_opens_nothing_for_others(
-    simulated: Fallow, holder: Callable[[str], None]
-) -> None:
-    holder(WORKS)
-    running = Fill(simulated.start("up"))
-    running.until("up, ")
-
-    def get(query: str) -> tuple[int, dict[str, Any]]:
-        connection = HTTPConnection("localhost")
-        connection.sock = socket.socket(socket.AF_UNIX)
-        connection.sock.connect(simulated.environ["FALLOW_SOCKET"])
-        connection.request("GET", f"/api/v1/idle?{query}")
-        answer = connection.getresponse()
-        told = answer.status, json.loads(answer.read())
-        connection.close()
-        return told
-
-    until(lambda: get("gpus=2")[1].get("idle") is True, pause_s=PROGRAM_S)
-    status, told = get("gpus=2&unless=cpu:5")
-    assert (status, told["idle"]) == (200, False)
-    assert "of a core" in told["gpus"][0]["because"]
-    assert get("gpus=0&unless=cpu:5&unless=jupyter")[1]["idle"] is True
-    for wrong in ("file:/etc/shadow:10m", "http:http://127.0.0.1:1/", "cpu", "nonsense"):
-        status, told = get(f"unless={quote(wrong)}")
-        assert status == 422
-        assert "write" in told["detail"]
-    assert get("&".join(["unless=cpu:50"] * 5))[0] == 422
 
 
 ACTIVITIES = st.sampled_from(list(Activity))

@@ -16,7 +16,6 @@ from fallow.core.cluster import ClusterBoard
 from fallow.core.cluster_usage import UsageRow
 from fallow.core.findings import Verdict
 from fallow.engine.cluster.usage import read_usage
-from fallow.engine.conditions.gpus import GpuConditions
 from fallow.engine.daemon.publisher import Publisher
 from fallow.engine.daemon.reload import Reloaded, Requests
 from fallow.engine.daemon.sources import Sources
@@ -90,7 +89,6 @@ class SmallDaemon:
             Requests[WakeWish, Woken]().ask,
             lambda: (),
             lambda: EVERY_S,
-            GpuConditions(self.world, print),
             self.usage,
         )
         ServerThread(own_socket(os.environ), sources, lambda _: None, complain)

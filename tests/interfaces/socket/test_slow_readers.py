@@ -14,12 +14,10 @@ import pytest
 from fallow.actuators.claims.folder import ClaimFolder
 from fallow.actuators.claims.protections import ProtectionFolder
 from fallow.core.findings import Event
-from fallow.engine.conditions.gpus import GpuConditions
 from fallow.engine.daemon.publisher import Publisher
 from fallow.engine.daemon.reload import Reloaded, Requests
 from fallow.engine.daemon.sources import Sources
 from fallow.engine.machine.clock import SystemClock
-from fallow.engine.machine.world import World
 from fallow.engine.park.wishes import WakeWish, Woken
 from fallow.interfaces.socket.access import SocketAccess
 from fallow.interfaces.socket.server import serve
@@ -71,7 +69,6 @@ def path(tmp_path: pathlib.Path, stories: Any) -> Iterator[str]:
         Requests[WakeWish, Woken]().ask,
         lambda: (),
         lambda: 1.0,
-        GpuConditions(World({}), print),
     )
     app = SocketAccess(make_app(sources), None)
     place, ready, loop = str(tmp_path / "run" / "fallow.sock"), threading.Event(), asyncio.new_event_loop()

@@ -13,7 +13,6 @@ from fallow.actuators.claims.folder import ClaimFolder
 from fallow.actuators.claims.protections import ProtectionFolder
 from fallow.core.signed_question import hashed
 from fallow.core.value import replace
-from fallow.engine.conditions.gpus import GpuConditions
 from fallow.engine.config.listen_address import Address
 from fallow.engine.config.persons import KnownPerson
 from fallow.engine.daemon.publisher import Publisher
@@ -22,7 +21,6 @@ from fallow.engine.daemon.sources import Sources
 from fallow.engine.history.journal import Journal
 from fallow.engine.history.reader import HistoryReader, open_history
 from fallow.engine.machine.clock import SystemClock
-from fallow.engine.machine.world import World
 from fallow.engine.park.wishes import WakeWish, Woken
 from fallow.engine.stop.for_person import StopsForPersons
 from fallow.interfaces.web.access import PageAccess
@@ -134,7 +132,6 @@ def built(
         Requests[WakeWish, Woken]().ask,
         lambda: (),
         lambda: every_s,
-        GpuConditions(World({}), print),
     )
     sources.stops = stops
     listening = listen(Address("127.0.0.1", 0))

@@ -1,24 +1,17 @@
-"""Answer whether GPUs are idle by conditions too: are the jobs that are on them now in use?
+"""Answer whether GPUs are idle by conditions too: are the jobs that are on them now in use?"""
 
-The daemon answers for users with fewer rights. What the kernel shows of a process only to its user is told to nobody
-else, and no server is asked for others.
-"""
-
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Sequence
 
 from fallow.core.activity import Activity
-from fallow.core.errors import NotPermitted
 from fallow.core.gpu_status import GpuStatus, Status, people_on
 from fallow.core.idle_answer import IdleAnswer
 from fallow.core.job import Job, JobActivity, JobFinding, with_conditions
-from fallow.core.ports import Clock
 from fallow.core.process import Process
 from fallow.core.reasons import Reason
 from fallow.core.reservations import Claim
 from fallow.core.unknown import Unknown, known
 from fallow.core.value import replace
 from fallow.engine.conditions.job import JobConditions
-from fallow.engine.conditions.parse import Cpu, parse_job_condition
 from fallow.engine.conditions.rate import Found
 from fallow.engine.jobs.ports import JobCondition
 from fallow.engine.machine.world import World
@@ -26,7 +19,6 @@ from fallow.engine.owners.known import KnownOwners
 
 LOOK_EVERY_S = 0.1
 _ANSWERED_WITHIN_S = 6.0
-_SHARED_FOR_S = 1.0
 _NOT_HERE = Unknown("its processes are not visible here")
 
 
@@ -36,57 +28,25 @@ class GpuConditions:
     def __init__(self, world: World, say: Callable[[str], None]) -> None:
         self._world = world
         self._conditions = JobConditions(world, KnownOwners(world, say), say)
-        self._asked: dict[tuple[Hashable, frozenset[Process], str], _Asked] = {}
 
-    def ask(
-        self,
-        texts: Sequence[str],
-        status: Status,
-        answers: Sequence[IdleAnswer],
-        may_read: Callable[[int | None], bool] = lambda _: True,
-    ) -> "IdleQuestion":
-        """Begin to ask about the GPUs of a status, each with its answer without conditions.
-
-        `may_read`: whether who asks may look into processes of a user, None for one that is not known. Of others they
-        are told only whether they use the CPU; NotPermitted is raised for more.
-        """
+    def ask(self, texts: Sequence[str], status: Status, answers: Sequence[IdleAnswer]) -> "IdleQuestion":
+        """Begin to ask about the GPUs of a status, each with its answer without conditions."""
         judged: list[_Judged] = []
-        hidden = next((text for text in texts if not isinstance(parse_job_condition(text), Cpu)), None)
         for gpu, answer in zip(status.gpus, answers, strict=True):
             job = self._job_on(gpu)
-            in_full = isinstance(job, Unknown) or all(self._is_of(one, may_read) for one in job.members)
-            if hidden is not None and not in_full:
-                raise NotPermitted(
-                    f"GPU {gpu.label} has processes of others, of whom {hidden!r} is not told; name GPUs that "
-                    "only you hold, or ask by `fallow idle --unless`, with your own rights"
-                )
-            judged.append((answer, job, self._begin(texts, answer, job), in_full))
+            judged.append((answer, job, self._begin(texts, answer, job)))
         return IdleQuestion(self._world, judged)
 
     def ask_process(self, texts: Sequence[str], pid: int, answer: IdleAnswer) -> "IdleQuestion":
         """Begin to ask about a process that holds no GPU, with all below it."""
         job = self._job("", self._world.user, [pid])
-        return IdleQuestion(self._world, [(answer, job, self._begin(texts, answer, job), True)])
+        return IdleQuestion(self._world, [(answer, job, self._begin(texts, answer, job))])
 
     def _begin(self, texts: Sequence[str], answer: IdleAnswer, job: Job | Unknown) -> "Sequence[_Asked]":
-        """Return the conditions to ask; those that were asked of the same job within a second are not asked again."""
+        """Return the conditions to ask."""
         if not answer.idle or isinstance(job, Unknown):
             return ()
-        now_s = self._world.clock.monotonic_s()
-        self._asked = {key: each for key, each in self._asked.items() if each.until_s > now_s}
-        found: list[_Asked] = []
-        for text in texts:
-            key = (job.key, frozenset(job.members), text)
-            if key not in self._asked:
-                (condition,) = self._conditions.begin([text])
-                self._asked[key] = _Asked(condition, job, self._world.clock)
-            found.append(self._asked[key])
-        return found
-
-    def _is_of(self, process: Process, may_read: Callable[[int | None], bool]) -> bool:
-        """Return whether the kernel says that this very process belongs to such a user."""
-        uid = self._world.proc.uid(process.pid)
-        return may_read(None if self._world.proc.has_ended(process.pid, process.birth) else uid)
+        return [_Asked(condition, job) for condition in self._conditions.begin(texts)]
 
     def _job_on(self, gpu: GpuStatus) -> Job | Unknown:
         """Return all that hold or have claimed a GPU, without its fillers, as one job."""
@@ -130,14 +90,12 @@ class IdleQuestion:
 
 
 class _Asked:
-    """One condition of one job. What it said stands for a second, for all who ask."""
+    """One condition of one job, which is asked until it is known."""
 
-    def __init__(self, condition: JobCondition, job: Job, clock: Clock) -> None:
+    def __init__(self, condition: JobCondition, job: Job) -> None:
         self.text = condition.text
-        self.until_s = clock.monotonic_s() + _ANSWERED_WITHIN_S
         self._condition = condition
         self._job = job
-        self._clock = clock
         self._found: Found = _NOT_HERE
         self._is_known = False
 
@@ -146,18 +104,14 @@ class _Asked:
         if not self._is_known:
             self._found = self._condition(self._job)
             self._is_known = not isinstance(self._found, Unknown) or self._found.asked
-            if self._is_known:
-                self.until_s = self._clock.monotonic_s() + _SHARED_FOR_S
         return self._found
 
 
-_Judged = tuple[IdleAnswer, Job | Unknown, Sequence[_Asked], bool]
-"""The answer without conditions, the job, its conditions, and whether who asks may read figures of its processes."""
+_Judged = tuple[IdleAnswer, Job | Unknown, Sequence[_Asked]]
+"""The answer without conditions, the job, and its conditions."""
 
 
-def _with_conditions(
-    answer: IdleAnswer, job: Job | Unknown, conditions: Sequence[_Asked], in_full: bool
-) -> IdleAnswer | None:
+def _with_conditions(answer: IdleAnswer, job: Job | Unknown, conditions: Sequence[_Asked]) -> IdleAnswer | None:
     """Return the answer for one GPU; None if it is not known yet."""
     if not answer.idle:
         return answer
@@ -167,8 +121,7 @@ def _with_conditions(
     found = with_conditions(idle, [(each.text, each()) for each in conditions])
     match found.activity:
         case JobActivity.BUSY:
-            why = found.because if in_full else "its processes use the CPU"
-            return replace(answer, idle=False, because=f"{answer.because}, but {why}")
+            return replace(answer, idle=False, because=f"{answer.because}, but {found.because}")
         case JobActivity.IDLE:
             return answer
         case _ if found.reason.kind == "condition_begins":

@@ -93,9 +93,7 @@ class Touched:
     within_s: float | None
 
 
-OfProcesses = Cpu | Io | Net | Jupyter
-"""Conditions that only look at the processes of the job and their owner."""
-Parsed = OfProcesses | HttpBusy | Metric | Vllm | Touched
+Parsed = Cpu | Io | Net | Jupyter | HttpBusy | Metric | Vllm | Touched
 
 
 def parse_job_condition(text: str) -> Parsed:

@@ -20,7 +20,6 @@ from fallow.core.value import value
 from fallow.core.visibility import ANYBODY, Viewer
 from fallow.engine.allocate.job_subject import job_subject
 from fallow.engine.allocate.protection_target import target_among
-from fallow.engine.conditions.gpus import GpuConditions
 from fallow.engine.daemon.publisher import Publisher
 from fallow.engine.daemon.reload import Reloaded
 from fallow.engine.history.reader import HistoryReader
@@ -86,7 +85,6 @@ class Sources:
         wake: Callable[[WakeWish], "Future[Woken]"],
         parked: Callable[[], tuple[ParkedJob, ...]],
         every_s: Callable[[], float],
-        conditions: GpuConditions,
         cluster_usage: Callable[[str, float, float], list[UsageRow] | None] = lambda *_: None,
     ) -> None:
         """`protections` is used by the serving thread alone: the policies have their own.
@@ -110,8 +108,6 @@ class Sources:
         """Return the jobs that are parked now, or on their way."""
         self.every_s = every_s
         """How often the daemon looks, by the config in force."""
-        self.conditions = conditions
-        """Asked by the serving thread alone: the rules have their own."""
         self.cluster_usage = cluster_usage
         """Return what the cluster did between two moments, by a kind of `KINDS`; None if the daemon watches none."""
         self.fleet: Callable[[], tuple[Host, ...]] = tuple

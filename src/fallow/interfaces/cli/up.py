@@ -182,7 +182,6 @@ def _serve(
 ) -> "ServerThread | None":
     """Open the socket and the page; the daemon runs on without them."""
     try:
-        from fallow.engine.conditions.gpus import GpuConditions
         from fallow.engine.daemon.sources import Sources
         from fallow.engine.stop.for_person import StopsForPersons
         from fallow.interfaces.server_thread import ServerThread
@@ -211,7 +210,6 @@ def _serve(
         daemon.wakes.ask,
         lambda: daemon.parking.jobs,
         lambda: daemon.config.machine.every,
-        GpuConditions(world, voice.note),
         daemon.cluster.usage,
     )
     sources.fleet = lambda: daemon.fleet.hosts

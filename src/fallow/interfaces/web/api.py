@@ -27,23 +27,19 @@ from fallow.core.idle_answer import OLDEST_LOOK_S, IdleAnswer, all_idle, idle_an
 from fallow.core.money import Prices
 from fallow.core.selection import select
 from fallow.core.visibility import Viewer
-from fallow.engine.conditions.gpus import LOOK_EVERY_S
-from fallow.engine.conditions.parse import OfProcesses, parse_job_condition
 from fallow.engine.daemon.sources import Sources
 from fallow.interfaces.render import as_json
 from fallow.interfaces.web import api_facts
 from fallow.interfaces.web.api_facts import Json
 from fallow.interfaces.web.api_routes import ApiRoutes
 from fallow.interfaces.web.bodies import NewProtection, Wish
-from fallow.interfaces.web.caller import Caller, Refused, caller_of, done, refusal
-from fallow.interfaces.web.query_keys import described_texts, number, text, whole
+from fallow.interfaces.web.caller import Refused, caller_of, done, refusal
+from fallow.interfaces.web.query_keys import number, text, whole
 
 _LARGEST_ID = 2**31 - 1
 _LONGEST_IDLE_S = 10 * 366 * 86400
 _LONGEST_LIST = 200
-_MOST_CONDITIONS = 4
-# The parser decides, and words the mistake; what fits this pattern is always right.
-_PATTERN = r"^(cpu:[1-9][0-9]{0,3}|(io|net):[1-9][0-9]{0,5}(KB|MB|GB)|jupyter(:[1-9][0-9]{0,3}[smh])?)$"
+_LOOK_EVERY_S = 0.1
 _GUARD_PROBLEMS = {
     400: "It is no JSON.",
     401: "It needs the token.",
@@ -64,7 +60,6 @@ def add_now(api: ApiRoutes, sources: Sources) -> None:
         return found
 
     made: dict[Viewer, tuple[Board, bytes]] = {}
-    asking: set[str] = set()
 
     @api.get("/status", "Status", "All GPUs at the last tick")
     async def status(request: Request) -> Response:
@@ -86,15 +81,10 @@ def add_now(api: ApiRoutes, sources: Sources) -> None:
         keys=(
             number("for_s", 0.0, least=0, most=_LONGEST_IDLE_S),
             text("gpus", None, longest=_LONGEST_LIST),
-            described_texts("unless", _PATTERN, most=_MOST_CONDITIONS),
         ),
-        problems={
-            403: "A GPU has processes of others, of whom this is not told.",
-            404: "There is no such GPU.",
-            429: "Who asks has asked already, and is not answered yet.",
-        },
+        problems={404: "There is no such GPU."},
     )
-    async def idle(request: Request, for_s: float, gpus: str | None, unless: list[str] | None) -> Response:
+    async def idle(_: Request, for_s: float, gpus: str | None) -> Response:
         def now() -> tuple[Status, tuple[IdleAnswer, ...]]:
             status = board().status
             if gpus is not None:
@@ -110,19 +100,8 @@ def add_now(api: ApiRoutes, sources: Sources) -> None:
         while status.wall_s < asked_wall_s and any(each.idle for each in answers):
             if sources.clock.monotonic_s() > until_s:
                 raise Refused(503, "late", "the daemon has not looked since the question")
-            await asyncio.sleep(LOOK_EVERY_S)  # a job may have begun since the daemon looked
+            await asyncio.sleep(_LOOK_EVERY_S)  # a job may have begun since the daemon looked
             status, answers = now()
-        if unless:
-            caller = caller_of(request)
-            if caller.key in asking:
-                raise Refused(
-                    429, "busy", "your last question with `unless` is not answered yet", {"retry-after": "1"}
-                )
-            asking.add(caller.key)
-            try:
-                answers = await _by_conditions(sources, unless, status, answers, caller)
-            finally:
-                asking.discard(caller.key)
         return Json(as_json.idle(answers, for_s, all_idle(answers)))
 
     @api.get("/rules", "Rules", "What the idle rules count")
@@ -161,26 +140,6 @@ def add_now(api: ApiRoutes, sources: Sources) -> None:
                 "looked_s_ago": None if now is None else now_s - now.status.wall_s,
             }
         )
-
-
-async def _by_conditions(
-    sources: Sources, texts: list[str], status: Status, answers: tuple[IdleAnswer, ...], caller: Caller
-) -> tuple[IdleAnswer, ...]:
-    """Return the answers by conditions too, as far as who asks may look into the processes.
-
-    The daemon has more rights than they, so it opens no address and looks at no file for them.
-    """
-    try:
-        others = [text for text in texts if not isinstance(parse_job_condition(text), OfProcesses)]
-    except WrongUsage as error:
-        raise Refused(422, "usage", str(error)) from None
-    if others:
-        ways = "write cpu:50, io:5MB, net:1MB or jupyter, or ask by `fallow idle --unless`"
-        raise Refused(422, "usage", f"{others[0]!r} is not asked for others; {ways}")
-    question = done(lambda: sources.conditions.ask(texts, status, answers, caller.may_look_into))
-    while (found := question.look()) is None:
-        await asyncio.sleep(LOOK_EVERY_S)
-    return found
 
 
 def add_changes(api: ApiRoutes, sources: Sources) -> None:

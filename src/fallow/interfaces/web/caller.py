@@ -50,18 +50,6 @@ class Caller:
         """Return the name of the user that the caller is, for what is theirs; None if that is not known."""
         return self.viewer.user
 
-    def may_look_into(self, uid: int | None) -> bool:
-        """Return whether the caller may read figures of a user's processes.
-
-        Everybody may of their own; root, and who knows the shared token, of all. None is a user who is not known.
-        """
-        if self.viewer.everything:
-            return True
-        who = self.acts_as
-        if who is None:
-            return self.knows_token
-        return self.viewer.user is not None and uid == who.uid
-
 
 def who_asks(caller: Caller) -> dict[str, Any]:
     """Return what the head of each page says of who asks: who they are here, and whether they can log in."""

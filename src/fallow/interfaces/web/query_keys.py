@@ -79,13 +79,6 @@ def described_text(name: str, pattern: str, *, longest: int) -> Key:
     return _key(name, None, reads, {"type": "string", "pattern": pattern})
 
 
-def described_texts(name: str, pattern: str, *, most: int) -> Key:
-    """Return a key that may be given several times, of whose texts the route itself judges."""
-    reads = core_schema.list_schema(core_schema.str_schema(), max_length=most)
-    schema = {"type": "array", "items": {"type": "string", "pattern": pattern}, "maxItems": most}
-    return _key(name, None, reads, schema, takes_many=True)
-
-
 def word(name: str, default: str, words: Sequence[str]) -> Key:
     """Return a key for one of some words."""
     return _key(name, default, core_schema.literal_schema(list(words)), {"type": "string", "enum": list(words)})
