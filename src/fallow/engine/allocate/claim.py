@@ -14,13 +14,13 @@ from fallow.core.value import replace, value
 from fallow.engine.allocate.own_launch import refuse_to_wait_for_ourselves
 from fallow.engine.allocate.pick import (
     Request,
-    WhileWaiting,
     candidates,
     counted,
     links_that_matter,
     not_enough,
     refused_file,
     warn_of_indices,
+    way_to_ask,
 )
 from fallow.engine.machine.claim_holders import awake, lives, stands
 from fallow.engine.machine.world import World
@@ -180,10 +180,8 @@ def claim(
 ) -> Claimed:
     """Claim GPUs and return them; wait in the queue if the request says so.
 
-    `program` is shown to others as what the GPUs are claimed for: a name, not a command line. Without `say` nobody is
-    told anything, so the daemon is not asked what happens meanwhile.
+    `program` is shown to others as what the GPUs are claimed for: a name, not a command line.
     """
-    happens = None if say is None else WhileWaiting(world)
     say = say or (lambda _: None)
     warn_of_folder_owner(world, say)
     launch = _Launch(world, request, program, pid)
@@ -192,7 +190,7 @@ def claim(
             launch.look()
             warn_of_indices(world, launch.snapshot, say)
             sweep(world.folder, lives(world))
-            claimed = _claim_now(launch) if request.wait_s is None else _claim_in_turn(launch, say, happens)
+            claimed = _claim_now(launch) if request.wait_s is None else _claim_in_turn(launch, say)
         finally:
             launch.entry.leave()
     finally:
@@ -233,7 +231,7 @@ def _claim_now(launch: _Launch) -> Claimed:
         pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
 
 
-def _claim_in_turn(launch: _Launch, say: Callable[[str], None], happens: WhileWaiting | None) -> Claimed:
+def _claim_in_turn(launch: _Launch, say: Callable[[str], None]) -> Claimed:
     clock = launch.world.clock
     start_s = clock.monotonic_s()
     until_s = start_s + (launch.request.wait_s or 0.0)
@@ -256,7 +254,7 @@ def _claim_in_turn(launch: _Launch, say: Callable[[str], None], happens: WhileWa
             left_s = until_s - clock.monotonic_s()
             if left_s <= 0:
                 return _claim_at_last(launch)
-            say(_waiting(launch, happens))
+            say(_waiting(launch))
             changed = watch.wait(min(left_s, _BUSY_S if our_turn else _CHECK_S), _POLL_S)
     finally:
         watch.close()
@@ -270,8 +268,8 @@ def _claim_at_last(launch: _Launch) -> Claimed:
     raise launch.refused(answer)
 
 
-def _waiting(launch: _Launch, happens: WhileWaiting | None) -> str:
+def _waiting(launch: _Launch) -> str:
     count, ahead = launch.request.wanted.count, launch.entry.length_ahead()
     gpus = "1 GPU" if count == 1 else f"{count} GPUs"
-    line = f"waiting for {gpus}, {ahead} ahead in line" if ahead else f"waiting for {gpus}, first in line"
-    return line if happens is None else f"{line}{happens.on(launch.awaited())}"
+    place = f"{ahead} ahead" if ahead else "first in line"
+    return f"waiting for {gpus}, {place}{way_to_ask(launch.awaited())}"

@@ -27,10 +27,6 @@ from fallow.readers.proc import user_name
 FOREVER = math.inf
 _LOOK_AGAIN_S = 0.25
 _PATIENCE_S = 2.0
-_WAITS_AT_LEAST_S = 1.0  # before the daemon is asked what happens: most launches do not wait as long
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from fallow.engine.allocate.held_gpus import HeldGpus
 
 
 @value
@@ -88,26 +84,6 @@ def candidates(snapshot: Snapshot, request: Request, visible_devices: str | None
     return Candidates(allowed, refused)
 
 
-class WhileWaiting:
-    """Says what happens on the GPUs that a launch waits for. What that needs is loaded once it has waited a while."""
-
-    def __init__(self, world: World) -> None:
-        self._world = world
-        self._from_s = world.clock.monotonic_s() + _WAITS_AT_LEAST_S
-        self._held: HeldGpus | None = None
-
-    def on(self, gpus: Sequence[Gpu]) -> str:
-        """Return it, to be added to what else is said of the wait; nothing where no daemon runs."""
-        if self._world.clock.monotonic_s() < self._from_s:
-            return ""
-        if self._held is None:
-            from fallow.engine.allocate.held_gpus import HeldGpus
-
-            self._held = HeldGpus(self._world)
-        words = self._held.in_words(gpus)
-        return f". {words}" if words else ""
-
-
 class PickInLine:
     """The place of a pick that waits, in the queue of each GPU that would do. Launches that claim GPUs go first."""
 
@@ -158,7 +134,6 @@ def pick(
 def _pick(
     world: World, request: Request, say: Callable[[str], None] | None, entry: PickInLine, *, reserve: bool
 ) -> tuple[Gpu, ...]:
-    happens = None if say is None else WhileWaiting(world)
     say = say or (lambda _: None)
     deadline_s = world.clock.monotonic_s() + (request.wait_s or 0.0)
     patience = {} if request.wait_s is None else {"patience_s": min(_PATIENCE_S, request.wait_s)}
@@ -182,7 +157,7 @@ def _pick(
         if not entry.is_in_line:
             refuse_to_wait_for_ourselves(world, fit, request.wanted)
         entry.join(fit)
-        say(f"waiting for {_gpus(request.wanted.count)}{'' if happens is None else happens.on(fit)}")
+        say(f"waiting for {_gpus(request.wanted.count)}{way_to_ask(fit)}")
         world.clock.sleep(min(_LOOK_AGAIN_S, left_s))
 
 
@@ -298,6 +273,13 @@ def _reserved_for(world: World, gpu: Gpu, why: Reason) -> str:
         return f"{waiter_in_words(waiting)} came earlier and waits for it"
     finally:
         file.close()
+
+
+def way_to_ask(gpus: Sequence[Gpu]) -> str:
+    """Return how to ask what happens on the GPUs that a launch waits for, to be added to what it says of the wait."""
+    if not gpus:
+        return ""
+    return f"; fallow why {gpus[0].label} says what happens on {'it' if len(gpus) == 1 else 'one of them'}"
 
 
 def _in_words(refused: Mapping[str, Reason]) -> dict[str, str]:

@@ -1,7 +1,4 @@
-"""Ask the daemon of this machine through its API, over its unix socket; without an answer a command works alone.
-
-`pick` and `run` ask it only what happens on the GPUs that they wait for, and only while they wait.
-"""
+"""Ask the daemon of this machine through its API, over its unix socket; without an answer a command works alone."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
