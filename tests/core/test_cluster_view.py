@@ -84,15 +84,15 @@ def test_without_metrics_and_without_jobs_nothing_is_idle() -> None:
     assert cluster_view(replace(unread(), jobs=()), ANYBODY).counts["idle"] == 0
 
 
-def test_what_only_a_filler_holds_is_filled_and_nobody_wastes_it_unless_no_job_can_begin_there() -> None:
+def test_what_only_a_background_job_holds_is_filled_and_nobody_wastes_it_unless_no_job_can_begin_there() -> None:
     view = cluster_view(filled(), ANYBODY)
     assert view.counts == {"free": 4, "filled": 2, "busy": 0, "idle": 2, "unknown": 0, "out": 4}
     assert view.total == 12
     assert [(node.held, node.idle, node.filled) for node in view.nodes] == [(3, 2, 1), (1, 0, 1), (1, 0, 1)]
-    ada, *fillers = view.jobs
+    ada, *background = view.jobs
     assert (ada.activity, ada.idle_gpus) == ("idle", 2)
-    assert {(job.activity, job.idle_gpus, job.idle_s, job.reason.kind) for job in fillers} == {
-        ("filled", 0, 0.0, "cluster_filler")
+    assert {(job.activity, job.idle_gpus, job.idle_s, job.reason.kind) for job in background} == {
+        ("filled", 0, 0.0, "cluster_background")
     }
     assert sum(idle_by(view.jobs, ()).values()) == 2
 
@@ -106,7 +106,7 @@ def test_without_metrics_it_is_known_what_is_filled_and_not_what_others_do() -> 
     assert unknown_counts(alone) == [], "no other job holds a GPU, so none is idle"
 
 
-def test_a_filler_of_an_earlier_look_fills_nothing_that_is_known_now() -> None:
+def test_a_background_job_of_an_earlier_look_fills_nothing_that_is_known_now() -> None:
     board = replace(filled_unread(), engine_answers=False)
     view = cluster_view(board, ANYBODY)
     assert unknown_counts(board) == ["free", "filled", "busy", "idle", "out"]

@@ -167,10 +167,6 @@ class ClusterNode:
     labels: Mapping[str, str] = {}
     trouble: str | None = None
     """Why no job can begin there: drained, down, cordoned."""
-    used: int | None = None
-    """How many of its GPUs jobs hold, where the engine says it."""
-    is_off: bool = False
-    """Whether its machine is off until a job wants it: Slurm starts it then."""
 
 
 @value
@@ -205,8 +201,8 @@ class ClusterJobView(WithReason):
     """Why an action that was due is not done."""
     left_alone: str | None = None
     """The protection that keeps the rule from counting."""
-    is_filler: bool = False
-    """Whether fallow submitted it as a filler, from which Slurm takes its GPU when somebody needs it."""
+    is_background: bool = False
+    """Whether its partition is one whose jobs give way to all others: its GPUs are available."""
 
 
 @value

@@ -25,11 +25,11 @@ class UsageRow:
     free_s: float
     """Held by no job; known for nodes and the whole cluster alone."""
     filled_s: float = 0.0
-    """Held by fillers alone, which give way: nobody was kept out, and nothing is wasted."""
+    """Held by background jobs alone, which give way: nobody was kept out, and nothing is wasted."""
 
     @property
     def held_s(self) -> float:
-        """Return for how long GPUs were held by jobs, without fillers."""
+        """Return for how long GPUs were held by jobs, without background jobs."""
         return self.busy_s + self.idle_s + self.unknown_s
 
 

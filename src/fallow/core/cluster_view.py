@@ -1,11 +1,11 @@
 """The cluster as page, API, metrics and command line show it: jobs and nodes in a line each, and what is available.
 
     free      nobody holds it, and jobs can begin there
-    filled    only a filler of fallow holds it, which gives way: it is as available as a free one
+    filled    only a background job holds it, which gives way: it is as available as a free one
     busy      a job holds it and used it since the last look
     idle      a job holds it and did not: it is wasted
     unknown   a job holds it, and what it did could not be read
-    out       nobody but a filler holds it, and no job can begin there: its node is drained, down or cordoned
+    out       nobody but a background job holds it, and no job can begin there: its node is drained, down or cordoned
 
 The name of a job is shown as a command line is: to its user and to root, or to all where the owner of the machine
 says so. The name of what Kubernetes runs is also its identity, and shown to all.
@@ -86,7 +86,7 @@ class JobLine(WithReason):
 
     @property
     def is_filled(self) -> bool:
-        """Return whether it is a filler, which gives its GPUs to whoever needs them."""
+        """Return whether it is a background job, which gives its GPUs to whoever needs them."""
         return self.activity is GpuState.FILLED
 
 
@@ -97,7 +97,7 @@ class NodeLine:
     name: str
     gpus: int
     held: int | Unknown
-    """By fillers, too."""
+    """By background jobs, too."""
     idle: int | Unknown
     filled: int | Unknown
     labels: Mapping[str, str] = {}
@@ -137,8 +137,8 @@ class ClusterView:
 
 def cluster_view(board: ClusterBoard, viewer: Viewer) -> ClusterView:
     """Return the cluster as the viewer may see it."""
-    # A filler of an earlier look may have given way since: what its GPUs do is then as unknown as of any other job.
-    seen = board.jobs if board.engine_answers else tuple(replace(each, is_filler=False) for each in board.jobs)
+    # A background job of an earlier look may have given way since: what its GPUs do is then unknown, as of any other.
+    seen = board.jobs if board.engine_answers else tuple(replace(each, is_background=False) for each in board.jobs)
     jobs = sorted((_line(each, viewer) for each in seen), key=_by_waste)
     on_nodes: Counter[tuple[str, str]] = Counter()
     for each in seen:
@@ -211,9 +211,9 @@ def _line(view: ClusterJobView, viewer: Viewer) -> JobLine:
         labels=job.labels,
         interactive=job.interactive,
         started_wall_s=job.started_wall_s,
-        activity=GpuState.FILLED if view.is_filler else _STATES[view.activity],
-        reason=Reason("cluster_filler") if view.is_filler else view.reason,
-        idle_s=0.0 if view.is_filler else view.idle_s,
+        activity=GpuState.FILLED if view.is_background else _STATES[view.activity],
+        reason=Reason("cluster_background") if view.is_background else view.reason,
+        idle_s=0.0 if view.is_background else view.idle_s,
         could_do_with=view.could_do_with,
         rule=view.rule,
         action=view.action,
@@ -228,7 +228,7 @@ def _line(view: ClusterJobView, viewer: Viewer) -> JobLine:
 def _node(
     node: ClusterNode, on_nodes: Counter[tuple[str, str]], silent: Unknown | None, blind: Unknown | None
 ) -> NodeLine:
-    """Return one node; where nothing is held, or by fillers alone, nothing is idle."""
+    """Return one node; where nothing is held, or by background jobs alone, nothing is idle."""
     held = on_nodes[node.name, "held"] if silent is None else silent
     filled = on_nodes[node.name, "filled"] if silent is None else silent
     idle = on_nodes[node.name, "idle"] if blind is None or (silent is None and held == filled) else blind
@@ -237,7 +237,7 @@ def _node(
 
 def _by_state(view: ClusterJobView) -> Counter[GpuState]:
     """Return how many GPUs of a job do what; those of which nothing is said are unknown."""
-    if view.is_filler:
+    if view.is_background:
         return Counter({GpuState.FILLED: view.job.gpu_count})
     found: Counter[GpuState] = Counter()
     left = view.job.gpu_count
@@ -258,15 +258,15 @@ def _count_nodes(view: ClusterJobView, on_nodes: Counter[tuple[str, str]]) -> No
     """Add to how many GPUs of each node are held, idle and filled."""
     for place in view.job.places:
         on_nodes[place.node, "held"] += place.count
-        on_nodes[place.node, "filled"] += place.count * view.is_filler
-    for use in () if view.is_filler else view.uses:
+        on_nodes[place.node, "filled"] += place.count * view.is_background
+    for use in () if view.is_background else view.uses:
         on_nodes[use.place.node, "idle"] += use.activity is JobActivity.IDLE
 
 
 def _why_blind(board: ClusterBoard, jobs: Sequence[JobLine]) -> Unknown | None:
     """Return why it is not known what the GPUs do that jobs hold; None if it is known of some, or none is held.
 
-    Of a filler it is always known.
+    Of a background job it is always known.
     """
     others = [job for job in jobs if not job.is_filled]
     nothing_told = board.troubles and any(job.gpus for job in others) and all(job.all_unknown for job in others)
@@ -303,7 +303,7 @@ def _counts(
 
 
 def _out(nodes: Iterable[NodeLine]) -> tuple[int, int] | Unknown:
-    """Return how many GPUs of nodes at which no job can begin nobody holds, and how many only fillers hold."""
+    """Return how many GPUs of nodes at which no job can begin nobody holds, and how many only background jobs do."""
     empty = stranded = 0
     for node in nodes:
         if node.trouble is not None:

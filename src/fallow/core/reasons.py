@@ -116,7 +116,7 @@ SENTENCES: Mapping[str, str] = {
     # Why a rule waits, or leaves a job of a cluster alone.
     "may_be_idle": "its people say that it may be idle for {for_s}",
     "first_hours": "it started {ago_s} ago, and the rule waits for {after_s}",
-    "cluster_filler": "it is a filler of fallow, from which Slurm takes its GPU when somebody needs it",
+    "cluster_background": "it is a background job, which gives way when somebody needs its GPUs",
     "cluster_user": "[protect] users has {user!r}",
     "cluster_group": "{user} is in a group that [protect] groups has: {group!r}",
     "cluster_groups_unknown": "{user} may be in a protected group: {why}",
@@ -133,7 +133,6 @@ SENTENCES: Mapping[str, str] = {
     # Why a filler starts, waits and leaves.
     "nobody_there": "nobody there for {for_s}",
     "nobody_else": "nobody else is there",
-    "partition_idle": "GPUs of the partition {partition} that no job holds: {idle}; its jobs that wait: {waiting}",
     "makes_way": "another filler makes way for it",
     "occupied": "{process} is on GPU {gpu}",
     "opened": "{process} has opened {path}",

@@ -46,8 +46,6 @@ class ProtectRules:
     groups: tuple[str, ...] = ()
     groups_of: Callable[[str], frozenset[str] | Unknown] | None = None
     """Returns those of `groups` that a user is in; without it nobody knows, and all are protected."""
-    fillers: frozenset[tuple[str, str, str]] = frozenset()
-    """The jobs of a cluster that fallow submits as fillers, by user, partition and name."""
 
 
 @value

@@ -319,14 +319,7 @@ def why_another(judged: ClusterJob, now: ClusterJob | None) -> Reason | None:
     return now.opt_out
 
 
-def is_filler(job: ClusterJob, protect: ProtectRules) -> bool:
-    """Return whether this daemon submits the job as a filler: its user, partition and name say it."""
-    return (job.user, job.labels.get("partition", ""), job.name) in protect.fillers
-
-
 def _protected_for_good(job: ClusterJob, protect: ProtectRules) -> Reason | None:
-    if is_filler(job, protect):
-        return Reason("cluster_filler")
     for user in sorted(protect.users):
         if _may_be(job, user):
             return Reason("cluster_user", user=user)

@@ -147,6 +147,7 @@ class PlannedCluster:
         protect: ProtectRules | None = None,
         dry_run: bool = False,
         keep_usage: str | None = None,
+        background: frozenset[str] = frozenset(),
     ) -> None:
         self.clock = DrivenClock()
         self.engine = PlannedEngine()
@@ -167,6 +168,7 @@ class PlannedCluster:
             lambda: self.protections,
             EVERY_S,
             UsageFile(keep_usage, self.said.append, 90 * 86400.0, GAP_S) if keep_usage else None,
+            background,
         )
 
     def look(self, times: int = 1) -> ClusterBoard:

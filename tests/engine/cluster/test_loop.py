@@ -54,6 +54,17 @@ def test_an_idle_job_is_warned_then_asked_then_ended_and_reported_gone(cluster: 
     assert "a notice goes to ada" in {event.because for event in cluster.events("slurm:7")}
 
 
+def test_a_background_job_is_filled_and_judged_by_no_rule(tmp_path: pathlib.Path) -> None:
+    cluster = PlannedCluster(tmp_path, background=frozenset({"scavenger"}))
+    spare = {"labels": {"partition": "scavenger"}}
+    cluster.engine.jobs = [job(7, **spare), job(8, first=2), job(9, first=4, no_way="it is suspended", **spare)]
+    cluster.eyes.gpus = [reading(index, 0.0) for index in range(6)]
+    cluster.minutes(60)
+    assert cluster.done == ["warn 8", "ask 8", "kill 8"]
+    assert [(view.rule, view.is_background) for view in map(cluster.view, (7, 9))] == [("", True), ("", False)]
+    assert [notice.event for notice in cluster.notices] == ["warned", "stopped"]
+
+
 def test_a_rule_only_reports_unless_it_says_act(tmp_path: pathlib.Path) -> None:
     cluster = PlannedCluster(tmp_path, rule(acts=False))
     cluster.engine.jobs = [job(7)]

@@ -14,7 +14,6 @@ from fallow.core.money import Prices
 from fallow.core.unknown import Unknown
 from fallow.core.value import replace
 from fallow.engine.cluster.usage import FILE_NAME, UsageFile, read_usage
-from fallow.policies.arbiter import ProtectRules
 from tests.engine.cluster.planned import PlannedCluster, job, reading, rule
 from tests.places import LIMIT_S
 
@@ -66,14 +65,16 @@ def test_the_gpus_of_a_pod_count_for_its_node_whatever_the_metrics_call_their_ho
     assert rows(cluster, "cluster")["all"] == UsageRow("all", 600, 0, 0, 600, 0)
 
 
-def test_the_time_of_a_filler_is_apart_and_nobody_wastes_it(cluster: PlannedCluster, tmp_path: pathlib.Path) -> None:
-    filler = job(8, gpus=1, first=2, user="games", name="fallow-filler-x", labels={"partition": "scavenger"})
-    protect = ProtectRules(fillers=frozenset({("games", "scavenger", "fallow-filler-x")}))
+def test_the_time_of_a_background_job_is_apart_and_nobody_wastes_it(
+    cluster: PlannedCluster, tmp_path: pathlib.Path
+) -> None:
+    spare = job(8, gpus=1, first=2, user="games", labels={"partition": "scavenger"})
+    kept = str(tmp_path / "filled" / "state")
     filled = PlannedCluster(
-        tmp_path / "filled", rule(acts=False), protect=protect, keep_usage=str(tmp_path / "filled" / "state")
+        tmp_path / "filled", rule(acts=False), keep_usage=kept, background=frozenset({"scavenger"})
     )
-    suspended = replace(filler, id="9", places=job(9, 1, first=3).places, no_way="it is suspended")
-    filled.engine.jobs = [job(7), filler, suspended]
+    suspended = replace(spare, id="9", places=job(9, 1, first=3).places, no_way="it is suspended")
+    filled.engine.jobs = [job(7), spare, suspended]
     filled.engine.nodes, filled.eyes.gpus = (ClusterNode("n1", 4),), cluster.eyes.gpus[:4]
     filled.look(6)
     filled.eyes.trouble = Unknown("silent")  # the engine says who holds the GPU, so it stays known

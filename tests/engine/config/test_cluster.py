@@ -64,6 +64,7 @@ def test_without_an_engine_no_cluster_is_looked_at() -> None:
             "cluster.idle[1].action",
             "only Slurm",
         ),
+        ('[cluster]\nengine = "kubernetes"\nbackground = "spare"\n', 3, "cluster.background", "only Slurm"),
         (
             '[cluster]\nengine = "slurm"\n[[cluster.idle]]\nname = "a"\nidle_for = "1h"\nact = true\n',
             6,

@@ -62,7 +62,7 @@ def test_the_example_shows_every_section_and_nearly_every_key() -> None:
         (name, field.alias or key) for name, model in SECTIONS.items() for key, field in model.model_fields.items()
     }
     files = {("page", "token_file"), ("cluster", "token_file")}  # files to be made
-    engines = {("filler", "engine"), ("filler", "partition"), ("cluster", "kubeconfig"), ("cluster", "slurm_conf")}
+    engines = {("cluster", "kubeconfig"), ("cluster", "slurm_conf")}
     unset = {
         ("cluster", "idle"),
         ("fleet", "hosts"),

@@ -73,14 +73,16 @@ def test_idle_answers_by_its_exit_code(shown: Fallow, words: tuple[str, ...], co
 
 
 @pytest.mark.more
-def test_a_filler_is_called_filled_and_idle_as_on_one_machine_but_since_when_is_not_known(simulated: Fallow) -> None:
+def test_a_background_job_is_called_filled_and_idle_as_on_one_machine_but_since_when_is_not_known(
+    simulated: Fallow,
+) -> None:
     with watching(simulated, "filled"):
         assert simulated("idle", "node:n2").returncode == 0
         later = simulated("idle", "node:n2", "--for", "30m")
         why = simulated("why", "slurm:801").stdout
         table = simulated("status", "--cluster", "user:games").stdout
-    assert (later.returncode, "cannot be told: it is a filler of fallow" in later.stdout) == (75, True)
-    assert "(games, scavenger) is filled: holds 1 GPU: it is a filler of fallow" in why
+    assert (later.returncode, "cannot be told: it is a background job" in later.stdout) == (75, True)
+    assert "(games, scavenger) is filled: holds 1 GPU: it is a background job" in why
     assert table.startswith("Slurm: 6 of 12 GPUs available (4 free, 2 filled), 2 held and idle, ")
     with watching(simulated, "filled_unread"):
         assert simulated("idle", "node:n2").returncode == 75

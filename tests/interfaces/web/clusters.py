@@ -146,14 +146,14 @@ def large(jobs: int, gpus_of_job: int = 5, nodes: int = 2500) -> ClusterBoard:
 
 
 def filled(wall_s: float = WALL_S) -> ClusterBoard:
-    """Beside the job of ada, whose two GPUs are idle, fillers on a GPU of each node, one of them drained."""
-    of_it = {"name": "fallow-filler-science", "labels": {"partition": "scavenger"}, "is_filler": True, "idle_s": 60.0}
+    """Beside the job of ada, whose two GPUs are idle, background jobs on a GPU of each node, one of them drained."""
+    of_it = {"name": "science", "labels": {"partition": "scavenger"}, "is_background": True, "idle_s": 60.0}
     places = (NodeGpu("n1", 2), NodeGpu("n2", 0), NodeGpu("n3", 0))
-    fillers = tuple(slurm_job(800 + at, "games", (place,), idle=1, **of_it) for at, place in enumerate(places))
-    return small(wall_s, jobs=(*fillers, small().jobs[1]))
+    background = tuple(slurm_job(800 + at, "games", (place,), idle=1, **of_it) for at, place in enumerate(places))
+    return small(wall_s, jobs=(*background, small().jobs[1]))
 
 
 def filled_unread(wall_s: float = WALL_S) -> ClusterBoard:
-    """The same fillers beside metrics that cannot be read."""
+    """The same jobs beside metrics that cannot be read."""
     board = replace(filled(wall_s), troubles=("the metrics cannot be read: refused",), metrics_answer=False)
     return replace(board, jobs=tuple(_blind(each) for each in board.jobs))

@@ -125,7 +125,7 @@ def test_what_is_idle_has_no_number_in_metrics_and_page_while_it_is_not_known(
     assert (facts["idle_gpus"], facts["busy_gpus"], facts["unknown"]["idle_gpus"]) == (None, None, board.troubles[0])
 
 
-def test_fillers_are_told_as_available_and_not_as_idle_on_page_and_in_metrics(tmp_path: pathlib.Path) -> None:
+def test_background_jobs_are_told_as_available_and_not_as_idle_on_page_and_in_metrics(tmp_path: pathlib.Path) -> None:
     whole = replace(varied(time.time()), cluster=filled())
     text = Metrics(lambda: whole, lambda: 0).exposed("")[0].decode()
     assert 'fallow_cluster_gpus{engine="slurm",state="filled"} 2.0' in text

@@ -3,8 +3,6 @@
 import pytest
 
 from fallow.core.unknown import Unknown
-from fallow.engine.cluster.filler import idle_gpus
-from fallow.engine.cluster.ports import EngineLook
 from fallow.readers.slurm import lists
 from fallow.readers.slurm.nodes import nodes
 from fallow.readers.slurm.queue import pending_gpus, rows
@@ -44,26 +42,23 @@ def test_gpus_that_are_waited_for_are_counted_however_they_were_asked_for() -> N
         "9|1|1|N/A|gres:gpu:a100|N/A|N/A|",
         "10|1|1|N/A|N/A|N/A|N/A|",
     )
-    said = "".join(
-        f"{each}{why}|ada|gpu|\n" for each, why in zip(asked, ["Resources", *["Priority"] * 5], strict=True)
-    )
+    said = "".join(f"{each}{why}|gpu|\n" for each, why in zip(asked, ["Resources", *["Priority"] * 5], strict=True))
     assert pending_gpus(said) == 8 + 3 + 4 + 2 + 1
     assert isinstance(pending_gpus("6|2|2|N/A"), Unknown)
-    assert isinstance(pending_gpus("6|2|2|N/A|gres:gpu:many:x|N/A|N/A|Priority|ada|gpu|"), Unknown)
+    assert isinstance(pending_gpus("6|2|2|N/A|gres:gpu:many:x|N/A|N/A|Priority|gpu|"), Unknown)
 
 
-def test_a_filler_that_waits_makes_nobody_wait_for_gpus() -> None:
+def test_a_background_job_that_waits_makes_nobody_wait_for_gpus() -> None:
     """Rules that act only while somebody waits would stop jobs of others for it."""
     waits = "6|2|2|N/A|gres:gpu:4|N/A|N/A|Resources|"
-    fillers = {("root", "spare")}
-    assert pending_gpus(f"{waits}root|spare|\n", fillers) == 0
-    for others in ("ada|spare", "root|gpu", "root|spare,gpu"):
-        assert pending_gpus(f"{waits}{others}|\n", fillers) == 8
+    assert pending_gpus(f"{waits}spare|\n", ["spare"]) == 0
+    for others in ("gpu", "spare,gpu"):
+        assert pending_gpus(f"{waits}{others}|\n", ["spare"]) == 8
 
 
 @pytest.mark.parametrize("why", ["JobHeldUser", "BeginTime", "Dependency", "QOSMaxGRESPerUser", "None", ""])
 def test_a_job_that_waits_for_something_else_wants_no_gpu(why: str) -> None:
-    assert pending_gpus(f"6|2|2|N/A|gres:gpu:4|N/A|N/A|{why}|ada|gpu|\n") == 0
+    assert pending_gpus(f"6|2|2|N/A|gres:gpu:4|N/A|N/A|{why}|gpu|\n") == 0
 
 
 @pytest.mark.parametrize(
@@ -100,31 +95,6 @@ def test_why_no_job_begins_on_a_node_is_said(state: str, end: str, trouble: str 
     assert not isinstance(found, Unknown)
     assert (found[0].name, found[0].gpus, found[0].trouble) == ("n1", 4, trouble)
     assert found[0].labels == {"partition": "normal,scavenger"}
-
-
-@pytest.mark.parametrize(("state", "is_off"), [("IDLE+CLOUD+POWERED_DOWN", True), ("IDLE~", True), ("IDLE", False)])
-def test_a_node_whose_machine_slurm_starts_on_demand_is_off_and_no_filler_starts_it(state: str, is_off: bool) -> None:
-    found = nodes(NODE.format(gres="gpu:4", state=state, end=""))
-    assert not isinstance(found, Unknown)
-    assert found[0].is_off is is_off
-    assert idle_gpus(EngineLook((), found, 0), "scavenger") == (0 if is_off else 4)
-
-
-@pytest.mark.parametrize(
-    ("told", "used"),
-    [
-        (" GresUsed=gpu:3(IDX:0-2) ", 3),
-        (" GresUsed=gpu:a100:1(IDX:3),gpu:h100:2(IDX:0-1) ", 3),
-        (" GresUsed=gpu:(null):0(IDX:N/A) ", 0),
-        (" GresUsed=gpu:some ", 1),
-        (" GresUsed=gpu:x:y:z ", None),
-        ("", None),
-    ],
-)
-def test_how_many_gpus_of_a_node_are_held_is_read_where_slurm_says_it(told: str, used: int | None) -> None:
-    found = nodes(NODE.format(gres="gpu:4", state="MIXED", end=told))
-    assert not isinstance(found, Unknown)
-    assert found[0].used == used
 
 
 def test_a_node_without_gpus_is_left_out_and_a_line_that_is_none_is_unknown() -> None:

@@ -1,6 +1,6 @@
 """Make the loop of the cluster that a config names: its engine and its eyes are loaded only then."""
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 
 from fallow.actuators.claims.folder import ClaimFolder, folder_path
 from fallow.actuators.claims.protections import ProtectionFolder
@@ -11,7 +11,6 @@ from fallow.core.protections import Protection
 from fallow.core.unknown import Unknown
 from fallow.core.value import replace
 from fallow.engine.cluster.dry_run import DryRunEngine
-from fallow.engine.cluster.fill_watch import spec_of
 from fallow.engine.cluster.loop import ClusterLoop
 from fallow.engine.cluster.ports import ClusterEngine, Eyes
 from fallow.engine.cluster.usage import UsageFile
@@ -33,7 +32,7 @@ def cluster_loop(run: Run, config: Config) -> ClusterLoop | None:
     if not cluster.is_watched:
         return None
     rules, protect = rules_of(run, config)
-    engine = engine_of(run, cluster, {(user, partition) for user, partition, _ in protect.fillers})
+    engine = engine_of(run, cluster)
     return ClusterLoop(
         run,
         DryRunEngine(engine) if run.dry_run else engine,
@@ -43,6 +42,7 @@ def cluster_loop(run: Run, config: Config) -> ClusterLoop | None:
         _own_protections(run),
         cluster.every,
         _usage(run, cluster),
+        frozenset(cluster.background),
     )
 
 
@@ -57,25 +57,19 @@ def _longest_gap_s(cluster: Cluster) -> float:
 
 
 def protect_rules(run: Run, config: Config) -> ProtectRules:
-    """Return what no rule stops: what the config protects, and the fillers of this daemon."""
+    """Return what no rule stops, because the config protects it."""
     groups = KnownGroups(config.protect.groups, run.world.clock, run.say)
-    fillers = frozenset(
-        (spec.user or run.world.user, spec.partition, spec.job_name) for spec in map(spec_of, config.slurm_fillers)
-    )
-    return replace(config.protect.protect_rules, groups_of=groups.of, fillers=fillers)
+    return replace(config.protect.protect_rules, groups_of=groups.of)
 
 
-def engine_of(run: Run, cluster: Cluster, fillers: Collection[tuple[str, str]] = ()) -> ClusterEngine:
-    """Return the engine that the config names; it is loaded only then, so that others start as fast as before.
-
-    `fillers`: the users of Slurm's fillers, each with the partition.
-    """
+def engine_of(run: Run, cluster: Cluster) -> ClusterEngine:
+    """Return the engine that the config names; it is loaded only then, so that others start as fast as before."""
     world = run.world
     try:
         if cluster.engine == "slurm":
             from fallow.engine.cluster.slurm import slurm_engine
 
-            return slurm_engine(world.clock, world.environ, cluster.slurm_conf or "", fillers)
+            return slurm_engine(world.clock, world.environ, cluster.slurm_conf or "", cluster.background)
         from fallow.engine.cluster.kubernetes import kubernetes_engine
 
         return kubernetes_engine(world.clock, cluster.kubeconfig or "")

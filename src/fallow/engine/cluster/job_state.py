@@ -15,7 +15,7 @@ _MOST_KEYS = 64
 _MOST_EVIDENCE = 16
 _SEEN_FOR_S = 3600.0
 NO_RULE = ClusterRule("", idle=ClusterLadder(inf))
-"""What counts for a job that no rule of the config covers: its idleness is shown, and nothing follows."""
+"""What counts for a background job, and one that no rule covers: its idleness is shown, and nothing follows."""
 
 
 class ClusterJobState:
@@ -39,8 +39,8 @@ class ClusterJobState:
         """Why it was asked to end, if it was."""
         self.told_stuck = False
         self.told_more = False
-        self.is_filler = False
-        """Whether its GPUs are available to others, because fallow submitted it as a filler."""
+        self.is_background = False
+        """Whether its GPUs are available to others, because its partition is one whose jobs give way."""
 
     @property
     def effective(self) -> ClusterRule:
@@ -109,7 +109,7 @@ class ClusterJobState:
             in_s=in_s,
             refused=None if refused is None else str(refused),
             left_alone=None if self.alone is None else str(self.alone),
-            is_filler=self.is_filler,
+            is_background=self.is_background,
         )
 
     def _evidence(self) -> Evidence:

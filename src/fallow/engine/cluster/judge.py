@@ -26,7 +26,6 @@ from fallow.policies.cluster_gate import (
     JobCount,
     count,
     held_back_by,
-    is_filler,
     left_alone,
     not_seen,
     too_many,
@@ -52,10 +51,15 @@ class ClusterJudge:
         clock: Clock,
         longest_gap_s: float,
         operator: str = "root",
+        background: frozenset[str] = frozenset(),
     ) -> None:
-        """`operator`: who runs the daemon, and may protect the jobs of all, as root may."""
+        """`operator`: who runs the daemon, and may protect the jobs of all, as root may.
+
+        `background`: the partitions whose jobs give way to all others; no rule counts for them.
+        """
         self._operators = frozenset(("root", operator))
         self._hands = hands
+        self._background = background
         self._rules = list(rules)
         self._no_rule = replace(NO_RULE, longest_gap_s=longest_gap_s)
         self._protect = protect
@@ -114,7 +118,7 @@ class ClusterJudge:
                 if state.asked is not None and self._hands.was_stopped(state):
                     self._returned.stopped(key)
         for key, job in jobs.items():
-            rule = next((each for each in self._rules if each.covers(job)), self._no_rule)
+            rule = self._rule_for(job)
             known = self.states.get(key)
             if known is None:
                 came_back = self._returned.has_come_back(key)
@@ -126,7 +130,15 @@ class ClusterJudge:
                 if known.follow(job, rule, self._forced(job)):
                     self._hands.carry_out(known, CancelWarning(why))
             # Of one that is suspended, or of which Slurm's words cannot be told apart, nothing follows for its GPUs.
-            known.is_filler = job.no_way is None and is_filler(job, self._protect)
+            known.is_background = job.no_way is None and self._is_background(job)
+
+    def _rule_for(self, job: ClusterJob) -> ClusterRule:
+        if self._is_background(job):
+            return self._no_rule
+        return next((each for each in self._rules if each.covers(job)), self._no_rule)
+
+    def _is_background(self, job: ClusterJob) -> bool:
+        return job.labels.get("partition") in self._background
 
     def _forced(self, job: ClusterJob) -> Reason | None:
         """Return why a rule may only report this job."""

@@ -43,7 +43,9 @@ class ClusterLoop:
         protections: Protections,
         every_s: float,
         usage: UsageFile | None = None,
+        background: frozenset[str] = frozenset(),
     ) -> None:
+        """`background`: the partitions whose jobs give way to all others."""
         self._engine = engine
         self._eyes = eyes
         self._acts = any(rule.acts for rule in rules)
@@ -58,6 +60,7 @@ class ClusterLoop:
             self._clock,
             every_s * MISSED_LOOKS,
             run.world.user,
+            background,
         )
         self.usage = usage
         """What was kept for reports; None if nothing is."""

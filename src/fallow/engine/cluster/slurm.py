@@ -31,15 +31,15 @@ def slurm_engine(
     clock: Clock,
     environ: Mapping[str, str] | None = None,
     conf: str = "",
-    fillers: Collection[tuple[str, str]] = (),
+    background: Collection[str] = (),
 ) -> "SlurmEngine":
     """Return the engine for the Slurm that `conf` or the environment names; PartMissing without its commands.
 
-    `fillers`: the users of fillers, each with the partition.
+    `background`: the partitions whose jobs give way to all others.
     """
     commands = SlurmCommands(clock, os.environ if environ is None else environ, conf)
     commands.demand("scontrol", "squeue", "scancel")
-    return SlurmEngine(clock, commands, fillers)
+    return SlurmEngine(clock, commands, background)
 
 
 class SlurmEngine:
@@ -47,10 +47,10 @@ class SlurmEngine:
 
     engine = Engine.SLURM
 
-    def __init__(self, clock: Clock, commands: SlurmCommands, fillers: Collection[tuple[str, str]] = ()) -> None:
+    def __init__(self, clock: Clock, commands: SlurmCommands, background: Collection[str] = ()) -> None:
         self._now = clock.monotonic_s
         self._commands = commands
-        self._fillers = fillers
+        self._background = background
         self._actions = SlurmActions(commands, clock)
         self._known: dict[int, _Known] = {}
         """The details of each job that runs, with the start for which they were read."""
@@ -100,7 +100,7 @@ class SlurmEngine:
     def _pending(self) -> int | Unknown:
         options = ("--all", "--noheader", "--array", "--states=PENDING")
         text = self._commands.text("squeue", *options, "--Format", queue.PENDING_FIELDS)
-        return text if isinstance(text, Unknown) else queue.pending_gpus(text, self._fillers)
+        return text if isinstance(text, Unknown) else queue.pending_gpus(text, self._background)
 
     def _read_details(self, rows: Sequence[QueueRow], held: Sequence[QueueRow]) -> Unknown | None:
         """Read all jobs and nodes again; return why that failed."""

@@ -17,7 +17,7 @@ _REFUSALS = ("Access/permission denied", "Invalid user id", "Operation not permi
 
 
 class SlurmCommands:
-    """Runs scontrol, squeue, scancel and sbatch. Users' variables, such as SQUEUE_FORMAT, reach none of them."""
+    """Runs scontrol, squeue and scancel. Users' variables, such as SQUEUE_FORMAT, reach none of them."""
 
     def __init__(self, clock: Clock, environ: Mapping[str, str], conf: str = "") -> None:
         """`conf` is the slurm.conf that the config names; without it that of SLURM_CONF, or Slurm's own place."""
@@ -38,13 +38,13 @@ class SlurmCommands:
             except FallowError:
                 _refuse(name)
 
-    def ask(self, name: str, *words: str, limit_s: float = _ANSWERS_WITHIN_S) -> Answer | Unknown:
+    def ask(self, name: str, *words: str) -> Answer | Unknown:
         """Run a command to its end; Unknown if it did not answer in time, or not at all."""
         try:
             path = self._find(name)
         except FallowError as error:
             return Unknown(str(error))
-        return self._queries.ask([path, *words], self._environ, limit_s, _MOST_BYTES)
+        return self._queries.ask([path, *words], self._environ, _ANSWERS_WITHIN_S, _MOST_BYTES)
 
     def text(self, name: str, *words: str) -> str | Unknown:
         """Return what a command prints; Unknown if it failed, with what it said."""

@@ -125,8 +125,8 @@ class UsageFile:
         for state in states:
             job, use = state.job, state.use
             sums = [0.0] * len(_COLUMNS)
-            if state.is_filler or isinstance(use, Unknown):
-                column = _FILLED if state.is_filler else _UNKNOWN
+            if state.is_background or isinstance(use, Unknown):
+                column = _FILLED if state.is_background else _UNKNOWN
                 sums[column] = passed_s * job.gpu_count
                 for place in job.places:
                     held[place.node] = held.get(place.node, 0) + place.count

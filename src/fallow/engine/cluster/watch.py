@@ -2,6 +2,7 @@
 
 from fallow.core.cluster import ClusterBoard
 from fallow.core.errors import FallowError
+from fallow.engine.config.cluster import Cluster
 from fallow.engine.config.model import Config
 from fallow.engine.history.run import Run
 
@@ -70,5 +71,5 @@ class ClusterWatch:
             self._loop = None
 
 
-def _what_is_looked_at(config: Config) -> tuple[object, ...]:
-    return config.cluster.model_copy(update={"idle": ()}), config.slurm_fillers
+def _what_is_looked_at(config: Config) -> Cluster:
+    return config.cluster.model_copy(update={"idle": ()})

@@ -104,6 +104,8 @@ class Cluster(Section):
     """Shell patterns of the `job` labels of the exporters whose series count; all if none is named."""
     scrape_interval: types.SomeTime = by_default("60s")
     """How often Prometheus reads the exporters of the nodes."""
+    background: types.Several[types.Text] = by_default(())
+    """Partitions of Slurm whose jobs give way to all others: their GPUs are available, and no rule judges them."""
     every: types.Tick = by_default("30s")
     """How often the cluster is looked at."""
     keep_for: types.SomeTime = by_default("90d")

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from fallow.engine.config.cluster import Cluster, ClusterIdle
-from fallow.engine.config.fillers import FOR_SLURM, Filler
+from fallow.engine.config.fillers import Filler
 from fallow.engine.config.fleet import Fleet
 from fallow.engine.config.gpu_lists import may_share
 from fallow.engine.config.messages import Fault
@@ -28,10 +28,7 @@ def contradictions(config: Config, numbers: Numbers) -> Iterator[Fault]:
     yield from _same_names("filler", fillers)
     yield from _same_names("idle", rules)
     yield from _same_names("guard", guards)
-    ours = [(number, filler) for number, filler in fillers if filler.enabled and filler.engine == "machine"]
-    yield from _same_cards(ours)
-    for number, filler in fillers:
-        yield from _slurm_filler(("filler", number), filler)
+    yield from _same_cards([(number, filler) for number, filler in fillers if filler.enabled])
     for number, rule in rules:
         yield from _idle_rule(("idle", number), rule)
     for number, guard in guards:
@@ -68,21 +65,6 @@ def _same_cards(fillers: Sequence[tuple[int, Filler]]) -> Iterator[Fault]:
                         for key in ("gpus", "priority", "together", "enabled")
                     ),
                 )
-
-
-def _slurm_filler(path: Path, filler: Filler) -> Iterator[Fault]:
-    engine = ((*path, "engine"),)
-    if filler.engine == "machine":
-        if filler.partition is not None:
-            sentence = "it is about Slurm, and this filler runs on this machine"
-            yield Fault((*path, "partition"), sentence, 'add engine = "slurm", or leave it out', engine)
-        return
-    if filler.partition is None:
-        sentence = "it says no partition of Slurm for its jobs"
-        yield Fault(path, sentence, 'add partition = "NAME", one from which Slurm takes GPUs back', engine)
-    aliases = {name: field.alias or name for name, field in type(filler).model_fields.items()}
-    for name in sorted(filler.model_fields_set - FOR_SLURM):
-        yield Fault((*path, aliases[name]), "it means nothing for jobs of Slurm", "leave it out", engine)
 
 
 def _idle_rule(path: Path, rule: Idle) -> Iterator[Fault]:
@@ -165,6 +147,9 @@ def _cluster(cluster: Cluster) -> Iterator[Fault]:
     if cluster.slurm_conf is not None and cluster.engine == "kubernetes":
         sentence = "it is about Slurm, and the engine is Kubernetes"
         yield Fault((*path, "slurm_conf"), sentence, "leave it out", ((*path, "engine"),))
+    if cluster.background and cluster.engine == "kubernetes":
+        sentence = "only Slurm has partitions, and the engine is Kubernetes"
+        yield Fault((*path, "background"), sentence, "leave it out", ((*path, "engine"),))
     if cluster.token_file is not None and cluster.prometheus is None:
         sentence = "there is no Prometheus that it could be for"
         yield Fault((*path, "token_file"), sentence, "add prometheus = URL", ((*path, "prometheus"),))

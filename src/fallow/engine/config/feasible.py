@@ -52,9 +52,7 @@ class Feasible:
         gpus = self._gpus()
         for number, filler in zip(numbers["filler"], config.filler, strict=True):
             path: Path = ("filler", number)
-            if filler.enabled and filler.engine == "slurm":
-                yield from self._guise(path, filler.user)
-            elif filler.enabled:
+            if filler.enabled:
                 yield from self._filler(path, filler)
                 yield from _lists(path, filler.gpus, gpus)
                 yield from _unknown((*path, "ignore_user"), filler.ignore_user, may_pass=True)

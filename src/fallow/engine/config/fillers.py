@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from fallow.engine.fill.start import FillerSpec
 
 Users = Literal["yield", "ignore"]
-FOR_SLURM = frozenset(("name", "command", "enabled", "engine", "partition", "log", "cwd", "user", "env"))
-"""The keys that mean something for a filler of Slurm."""
 
 
 class Terminals(Section):
@@ -36,10 +34,6 @@ class Filler(Section):
     """The program and its arguments, a list or one line; no shell runs it. `{gpu}` and `{uuid}` are replaced."""
     enabled: types.Flag = by_default(True)
     """Whether the filler runs at all."""
-    engine: Literal["machine", "slurm"] = by_default("machine")
-    """Where it runs: on the GPUs of this `machine`, or as jobs of one GPU each in a partition of `slurm`."""
-    partition: types.Text | None = by_default(None)
-    """The partition of Slurm for its jobs; Slurm must take their GPUs back for jobs of other partitions."""
     priority: types.Priority = by_default(0)
     """Which filler gets a GPU that several want: the highest number, then the first in the file; from -100 to 100."""
     gpus: types.Gpus = by_default("all")

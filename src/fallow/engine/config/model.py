@@ -161,14 +161,9 @@ class Config(Section):
 
     @property
     def fillers(self) -> tuple[Filler, ...]:
-        """Return the enabled fillers of this machine, the one with the highest priority first."""
-        ours = (one for one in self.filler if one.enabled and one.engine == "machine")
-        return tuple(sorted(ours, key=lambda one: -one.priority))
-
-    @property
-    def slurm_fillers(self) -> tuple[Filler, ...]:
-        """Return the enabled fillers that are jobs of Slurm."""
-        return tuple(one for one in self.filler if one.enabled and one.engine == "slurm")
+        """Return the enabled fillers, the one with the highest priority first."""
+        enabled = (one for one in self.filler if one.enabled)
+        return tuple(sorted(enabled, key=lambda one: -one.priority))
 
     @property
     def guards(self) -> tuple[Guard, ...]:

@@ -20,7 +20,6 @@ from fallow.core.ports import Depth
 from fallow.core.settling import Settled
 from fallow.core.value import replace
 from fallow.core.visibility import ANYBODY, EVERYTHING, seen_by
-from fallow.engine.cluster.fill_watch import SlurmFillWatch
 from fallow.engine.cluster.watch import ClusterWatch
 from fallow.engine.conditions.job import JobConditions
 from fallow.engine.config.location import first_there
@@ -109,7 +108,6 @@ class Daemon:
         self._guards: list[tuple[Guard, GuardLoop]] = []
         self._fill_loop = FillLoop(run, (), alert=self._delay_publishing)
         self.cluster = ClusterWatch(run)
-        self._slurm_fillers = SlurmFillWatch(run)
         self.fleet = FleetWatch(run)
         config = self._load(file)
         snapshot = world.gpu_reader.look(Depth.EVERYTHING)
@@ -213,7 +211,6 @@ class Daemon:
                 self._record(status, at_s)
             self._fill_loop.close()
             self.cluster.end()
-            self._slurm_fillers.end()
             self.fleet.end()
             self._notifier.close()  # it sends the notices that wait, within a few seconds
             self._people.close()
@@ -248,7 +245,6 @@ class Daemon:
         if rules != rules_before:
             self._enforcer.change(*rules)
         self.cluster.change(config)
-        self._slurm_fillers.change(config)
         self.fleet.change(config)
         guards_before, self._guards = self._guards, self._builder.guards(config, self._guards)
         for _, guard_loop in guards_before:
@@ -282,7 +278,6 @@ class Daemon:
             self._lost_gpus.turn(snapshot)
         for part, turn in (
             ("the cluster", self.cluster.turn),
-            ("fillers of Slurm", self._slurm_fillers.turn),
             ("the fleet", self.fleet.turn),
             ("notices", self._notifier.turn),
             ("notices to people", self._people.turn),

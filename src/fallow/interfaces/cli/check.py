@@ -127,7 +127,7 @@ def _counts(found: "Config") -> dict[str, object]:
     cluster = found.cluster if found.cluster.is_watched else None
     rules = () if cluster is None else cluster.idle
     return {
-        "fillers": _enabled_fillers(found),
+        "fillers": len(found.fillers),
         "idle_rules": len(found.idle),
         "idle_rules_that_act": sum(rule.act for rule in found.idle),
         "guards": len(found.guards),
@@ -145,7 +145,7 @@ def _counts(found: "Config") -> dict[str, object]:
 def _summary(found: "Config") -> str:
     """Return a summary such as `2 fillers (1 not enabled), 1 idle rule (only reports), page on 127.0.0.1:8990, …`."""
     parts = [
-        _some(len(found.filler), "filler") + _off(len(found.filler) - _enabled_fillers(found)),
+        _some(len(found.filler), "filler") + _off(len(found.filler) - len(found.fillers)),
         _rules([rule.act for rule in found.idle]),
         _some(len(found.guard), "guard") + _off(len(found.guard) - len(found.guards)),
         f"page on {_where(found)}{_persons(found)}" if found.page.enabled else "no page",
@@ -173,10 +173,6 @@ def _persons(found: "Config") -> str:
     users = [person.user for person in found.page.person]
     acting = f" with {_some(len(users), 'person')} who act{'s' if len(users) == 1 else ''}" if users else ""
     return acting + " (one as root)" * ("root" in users)
-
-
-def _enabled_fillers(found: "Config") -> int:
-    return len(found.fillers) + len(found.slurm_fillers)
 
 
 def _rules(acting: list[bool]) -> str:

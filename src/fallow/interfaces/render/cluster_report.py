@@ -74,7 +74,7 @@ def as_html(report: UsageReport) -> str:
         f"<body><h1>{title}</h1>\n<table><thead><tr>{cells(_heads(report), 'th')}</tr></thead>\n"
         f"<tbody>\n{body}\n</tbody><tfoot><tr>{cells(total, 'th')}</tr></tfoot></table>\n"
         "<p>idle: held by jobs and not used. empty: of that, held by jobs with nothing on any of their GPUs."
-        " filled: held by fillers, which give way; nothing of it is idle, or costs.</p>\n"
+        " filled: held by background jobs, which give way; nothing of it is idle, or costs.</p>\n"
         "</body></html>\n"
     )
 

@@ -55,7 +55,7 @@ def others_line(view: ClusterView) -> str:
 def follows(job: JobLine) -> str:
     """Return what comes next for a job, and why it does not."""
     if job.is_filled:
-        return ""  # that it is a filler says it
+        return ""  # that it is a background job says it
     said: list[str] = []
     if job.could_do_with is not None:
         said.append(f"used {job.could_do_with} of {job.gpus} at most")

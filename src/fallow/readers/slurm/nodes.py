@@ -10,7 +10,6 @@ from fallow.readers.slurm.lists import gpu_count
 _LONGEST_REASON = 200
 _NAME = re.compile(r"NodeName=(\S{1,256}) ", re.ASCII)
 _GRES = re.compile(r"\sGres=(\S*)\s", re.ASCII)
-_USED = re.compile(r"\sGresUsed=(\S*)\s", re.ASCII)
 _STATE = re.compile(r"\sState=(\S+)\s", re.ASCII)
 _PARTITIONS = re.compile(r"\sPartitions=(\S*)\s", re.ASCII)
 _REASON = re.compile(r"\sReason=(.*?)(?:\s\[[^\[\]]*\])?\s*$")
@@ -35,10 +34,7 @@ def nodes(text: str) -> tuple[ClusterNode, ...] | Unknown:
         if count:
             partitions = _PARTITIONS.search(line)
             labels = {"partition": partitions[1]} if partitions and partitions[1] else {}
-            used = _USED.search(line)
-            held = None if used is None else gpu_count(used[1].replace("gpu:(null):", "gpu:"))  # without a type
-            is_off = "POWERED_DOWN" in state[1] or "~" in state[1]
-            found.append(ClusterNode(name[1], count, labels, _trouble(line, state[1]), held, is_off))
+            found.append(ClusterNode(name[1], count, labels, _trouble(line, state[1])))
     return tuple(found)
 
 

@@ -14,7 +14,7 @@ FORMAT = "%A|%i|%u|%U|%S|%T|%D"
 """What is asked for: the job's own number, its number as people know it, user, uid, start, state, nodes."""
 PENDING_FIELDS = (
     "JobID:|,NumNodes:|,NumTasks:|,tres-per-job:|,tres-per-node:|,tres-per-socket:|,tres-per-task:|,Reason:|"
-    ",UserName:|,Partition:|"
+    ",Partition:|"
 )
 _FOR_WANT_OF_GPUS = ("Resources", "Priority")
 """The reasons for which a job waits that would begin with more GPUs. Others hold it back, or its own user does."""
@@ -72,18 +72,17 @@ def wall_s(text: str) -> float | Unknown:
     return Unknown("Slurm does not say when")
 
 
-def pending_gpus(text: str, but_of: Collection[tuple[str, str]] = ()) -> int | Unknown:
+def pending_gpus(text: str, background: Collection[str] = ()) -> int | Unknown:
     """Return how many GPUs the rows of `squeue --array --states=PENDING -O PENDING_FIELDS` wait for.
 
-    `but_of`: users with a partition in which their jobs are fillers, for which nobody waits.
+    `background`: the partitions whose jobs give way to all others; what waits in these alone is not counted.
     """
     total = 0
     for line in text.splitlines():
         fields = [field.strip() for field in line.split("|")]
-        if len(fields) != 11:
+        if len(fields) != 10:
             return Unknown("squeue answered with a line that is no job")
-        user, partitions = fields[8], fields[9].split(",")
-        if fields[7] not in _FOR_WANT_OF_GPUS or all((user, each) in but_of for each in partitions):
+        if fields[7] not in _FOR_WANT_OF_GPUS or all(each in background for each in fields[8].split(",")):
             continue
         nodes, tasks = (_least(each) for each in fields[1:3])
         job, node, socket, task = (gpu_count(_none(each)) for each in fields[3:7])
