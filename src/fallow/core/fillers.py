@@ -5,6 +5,9 @@ from enum import StrEnum
 from fallow.core.reasons import Reason, WithReason
 from fallow.core.value import value
 
+IS_FILLER = "FALLOW_FILLER"
+"""The variable that is set for fillers: `fallow burn` then ends a moment after it has freed its memory."""
+
 
 class Yield(StrEnum):
     """How a filler gives a GPU back."""

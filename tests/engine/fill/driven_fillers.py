@@ -15,7 +15,7 @@ class DrivenFiller(DryRunFiller):
         self._leaves_in_s = leaves_in_s
         self._gone_at_s: float | None = None
 
-    def ask(self, stay_s: float = 0.0) -> None:
+    def ask(self) -> None:
         if self._gone_at_s is None:
             self._gone_at_s = self._clock.now_s + self._leaves_in_s
 

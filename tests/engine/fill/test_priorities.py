@@ -229,7 +229,7 @@ def test_a_filler_is_asked_to_leave_also_where_the_claim_folder_cannot_be_opened
 class Deaf(DrivenFiller):
     """Cannot be asked: its socket is broken."""
 
-    def ask(self, stay_s: float = 0.0) -> None:
+    def ask(self) -> None:
         raise OSError(errno.EBADF, "Bad file descriptor")
 
     def kill(self, _: float = 0.0) -> None:
@@ -257,9 +257,9 @@ class Watching(DrivenFiller):
         self._journal = journal
         self.rows = -1
 
-    def ask(self, stay_s: float = 0.0) -> None:
+    def ask(self) -> None:
         self.rows = len(self._journal.last(None, 100))
-        super().ask(stay_s)
+        super().ask()
 
 
 def test_no_yield_waits_for_a_row_about_another(tmp_path: pathlib.Path) -> None:

@@ -46,8 +46,6 @@ class Filler:
         self.ended: str | None = None
         """How the filler ended, in words."""
         self.notes: list[str] = []
-        self.freed_s: float | None = None
-        """When it reported that all its memory was freed, if it did."""
         if len(json.dumps(first)) > LARGEST_ORDER:
             raise OSError(errno.E2BIG, os.strerror(errno.E2BIG))
         self._line, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -73,9 +71,9 @@ class Filler:
         """Return the descriptor that becomes readable when the keeper has reported something."""
         return self._line.fileno()
 
-    def ask(self, stay_s: float = 0.0) -> None:
-        """Ask all its processes to leave; one that frees its memory first may stay that long without it."""
-        self._order(do="ask", stay_s=stay_s)
+    def ask(self) -> None:
+        """Ask all its processes to leave."""
+        self._order(do="ask")
 
     def kill(self) -> None:
         """Kill all its processes."""
@@ -133,8 +131,6 @@ class Filler:
             case "running":
                 self.presence = Presence.RUNNING
                 self.pid = int(report["pid"])
-            case "freed":
-                self.freed_s = self._now()
             case "suspended":
                 self.presence = Presence.SUSPENDED
             case "ended":

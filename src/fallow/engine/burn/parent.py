@@ -15,15 +15,16 @@ from typing import Any
 
 from fallow.actuators.process import spawn
 from fallow.actuators.process.signals import Handle
-from fallow.actuators.process.yield_channel import YieldLine
 from fallow.core.errors import CardFailed
+from fallow.core.fillers import IS_FILLER
 from fallow.core.gpu import Gpu
 from fallow.core.ports import Depth
 from fallow.core.process import Process
 from fallow.core.unknown import Unknown
 from fallow.core.value import fields, replace, value
 from fallow.engine.allocate.usable_gpus import gpus_to_burn
-from fallow.engine.burn.worker import LEAVE_NOW
+from fallow.engine.burn.worker import LEAVE, LEAVE_NOW
+from fallow.engine.machine.claim_holders import claim_of
 from fallow.engine.machine.signal_pipe import LEAVING, SignalPipe
 from fallow.engine.machine.world import World
 from fallow.workloads.work import Ask, Tally
@@ -129,10 +130,8 @@ class _Worker:
     """The worker process of one GPU, as its parent has it."""
 
     def __init__(self, world: World, gpu: Gpu, request: BurnRequest, *, simulated: bool, stays: bool) -> None:
-        """`stays`: after freeing its memory it waits until it is sent LEAVE_NOW."""
+        """`stays`: once it was asked to leave and has freed its memory, it stays for a moment."""
         self.gpu = gpu
-        self.stays_until_s = _NEVER_S
-        """How long it may stay after freeing its memory."""
         self.measurements = _Measurements()
         self._table = world.proc
         self._clock = world.clock
@@ -161,30 +160,19 @@ class _Worker:
     @property
     def due_s(self) -> float:
         """Return the next deadline, if it reports nothing before."""
-        return min(self._over_at_s, self._kill_at_s, self.stays_until_s)
-
-    @property
-    def has_freed(self) -> bool:
-        """Return whether it has freed all its memory."""
-        return self.burned.freed_in_s is not None or not self.burned.running
+        return min(self._over_at_s, self._kill_at_s)
 
     def enforce_deadlines(self, now_s: float) -> None:
         """Ask it to leave if its time is over; kill it if it was asked and has not left."""
-        if now_s >= self.stays_until_s:
-            self.stays_until_s = _NEVER_S
-            self._send(LEAVE_NOW)
         if now_s >= self._kill_at_s:
             self.kill(_TOO_LATE)
         elif now_s >= self._over_at_s:
-            self.ask_to_leave()
+            self.ask_to_leave(LEAVE_NOW)
 
-    def ask_to_leave(self) -> None:
+    def ask_to_leave(self, byte: bytes) -> None:
         """Ask it to leave through its pipe, and set the deadline for that."""
         self._over_at_s = _NEVER_S
         self._kill_at_s = self._clock.monotonic_s() + _LEAVES_WITHIN_S
-        self._send(b".")
-
-    def _send(self, byte: bytes) -> None:
         with suppress(BrokenPipeError):  # it is leaving
             os.write(self._control, byte)
 
@@ -248,10 +236,9 @@ def burn(world: World, request: BurnRequest, show: Callable[[Sequence[Burned]], 
     signals = SignalPipe()
     snapshot = world.gpu_reader.look(Depth.HOLDERS)
     cards = gpus_to_burn(world, snapshot.gpus, request.gpus)
-    yield_channel = YieldLine.of(world.environ)
-    simulated, stays = snapshot.simulated, yield_channel is not None
+    simulated, stays = snapshot.simulated, IS_FILLER in world.environ
     workers = [_Worker(world, gpu, request, simulated=simulated, stays=stays) for gpu in cards]
-    _Supervisor(world, workers, signals, show, yield_channel).run()
+    _Supervisor(world, workers, signals, show).run()
     return Burning(snapshot.simulated, tuple(worker.burned for worker in workers))
 
 
@@ -264,15 +251,11 @@ class _Supervisor:
         workers: Sequence[_Worker],
         signals: SignalPipe,
         show: Callable[[Sequence[Burned]], None],
-        yield_channel: YieldLine | None,
     ) -> None:
         self._world = world
         self._workers = workers
         self._signals = signals
         self._show = show
-        self._yield_channel = yield_channel
-        self._reported_freed = False
-        self._stay_until_s: float | None = None
         self._asked_s: float | None = None
 
     def run(self) -> None:
@@ -294,20 +277,8 @@ class _Supervisor:
                 if worker.output in ready:
                     worker.read()
                     self._show([each.burned for each in self._workers])
-                    self._let_stay(worker)
             if self._signals.fd in ready:
                 self._leave()
-
-    def _let_stay(self, worker: _Worker) -> None:
-        """Let a worker without memory stay as long as our keeper allows; report when all have freed their memory."""
-        if self._yield_channel is None or not worker.has_freed:
-            return
-        if self._stay_until_s is None:
-            self._stay_until_s = self._world.clock.monotonic_s() + self._yield_channel.may_stay_s()
-        worker.stays_until_s = self._stay_until_s
-        if not self._reported_freed and all(each.has_freed for each in self._workers):
-            self._reported_freed = True
-            self._yield_channel.tell_freed()
 
     def _running(self) -> list[_Worker]:
         return [worker for worker in self._workers if worker.burned.running]
@@ -326,8 +297,10 @@ class _Supervisor:
         now_s = self._world.clock.monotonic_s()
         if self._asked_s is None:
             self._asked_s = now_s
+            claims = (claim_of(self._world, str(worker.gpu.uuid)) for worker in self._workers)
+            byte = LEAVE if all(claim is None for claim in claims) else LEAVE_NOW  # a launch waits for our end
             for worker in self._running():
-                worker.ask_to_leave()
+                worker.ask_to_leave(byte)
         elif now_s - self._asked_s >= _AT_ONCE_S:
             for worker in self._running():
                 worker.kill(_AGAIN)

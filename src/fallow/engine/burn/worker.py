@@ -4,7 +4,8 @@ It writes reports as lines of JSON to stdout, the last one at its end. Descripto
 asks the worker to leave, and when the pipe closes the parent is dead and the worker ends at once. SIGTERM and Ctrl-C
 ask it to leave as well; they are blocked until it can handle them. One thread does nothing but wait for all these, so
 that it reacts within a millisecond, whatever the other thread does. The first thing that it does then is to free the
-memory.
+memory. As a filler it stays for a moment afterwards: a newcomer that creates its context waits for the driver while
+another context is torn down.
 """
 
 import json
@@ -28,9 +29,9 @@ if TYPE_CHECKING:
     from fallow.workloads.simulated import SimulatedWork
 
 CONTROL_FD = 3
-LEAVE_NOW = b"!"  # on the pipe; any other byte asks it to leave
+LEAVE, LEAVE_NOW = b".", b"!"  # on the pipe; at LEAVE_NOW it does not stay
 _REPORT_EVERY_S = 0.5
-_STAYS_AT_MOST_S = 12.0  # after freeing its memory
+_STAYS_S = 1.0  # after freeing its memory; by then a newcomer has its context and its memory
 _LAST_STEP_S = 5.0  # no kernel takes so long, unless the GPU has failed
 
 
@@ -38,7 +39,7 @@ class Burner:
     """Runs one load until it is asked to leave, its time is over, or it fails."""
 
     def __init__(self, work: "CudaWork | SimulatedWork", for_s: float | None, clock: Clock, *, stays: bool) -> None:
-        """`stays`: after freeing its memory, wait for LEAVE_NOW."""
+        """`stays`: if it was asked to leave, stay for a moment after freeing its memory."""
         self._work = work
         self._stays = stays
         self._for_s = for_s
@@ -60,7 +61,8 @@ class Burner:
         for fd in (signals.fd, CONTROL_FD, self._ended):
             poller.register(fd, select.POLLIN)
         first = poller.poll()[0][0]
-        if first == CONTROL_FD and not os.read(CONTROL_FD, 1):
+        asked = os.read(CONTROL_FD, 1) if first == CONTROL_FD else LEAVE
+        if not asked:
             return FallowError.exit_code  # the parent is dead; the kernel frees the memory
         self._leaving = True
         freed_in_s = self._free_memory()
@@ -69,8 +71,8 @@ class Burner:
         failure = self._failure
         report = {"freed_in_s": freed_in_s, "failed": None if failure is None else str(failure)}
         self._report(**report, code=0 if failure is None else failure.exit_code)
-        if self._stays:
-            self._wait_for_leave_now()
+        if self._stays and asked == LEAVE and first != self._ended:
+            self._stay()
         if failure is not None:
             return failure.exit_code
         return CardFailed.exit_code if self._tally.wrong_words else 0
@@ -113,11 +115,11 @@ class Burner:
             self._failure = self._failure or error
         return self._clock.monotonic_s() - before_s
 
-    def _wait_for_leave_now(self) -> None:
-        """Wait for LEAVE_NOW, because destroying our context now would delay the newcomer."""
+    def _stay(self) -> None:
+        """Stay for a moment, because destroying our context now would delay the newcomer."""
         poller = select.poll()
         poller.register(CONTROL_FD, select.POLLIN)
-        until_s = self._clock.monotonic_s() + _STAYS_AT_MOST_S
+        until_s = self._clock.monotonic_s() + _STAYS_S
         while poller.poll(max(0.0, until_s - self._clock.monotonic_s()) * 1000):
             received = os.read(CONTROL_FD, 64)
             if not received or LEAVE_NOW in received:

@@ -23,8 +23,8 @@ from fallow.actuators.process.checkpoint import Checkpoint
 from fallow.actuators.process.filler_process import LARGEST_ORDER
 from fallow.actuators.process.suspend import resume_all, suspend_all
 from fallow.actuators.process.tree import JobTree, Orphans, Survivor
-from fallow.actuators.process.yield_channel import KeeperLine
 from fallow.core.errors import CannotRun, FallowError
+from fallow.core.fillers import IS_FILLER
 from fallow.core.process import Ended, Process, ProcessTable
 from fallow.engine.fill.log_file import open_log, outputs_are_pipes
 from fallow.engine.fill.suspension import Suspension
@@ -59,8 +59,6 @@ class Keeper:
         self._suspended = False
         self._survivors: Sequence[Survivor] | None = None
         """What could not be killed; None until the filler is killed."""
-        self._heard = False
-        self._poller = poll()
         self._wake_read, self._wake_write = _wake_on_signals()
         orphans = Orphans(self._table, ())
         me = os.getpid()
@@ -70,10 +68,7 @@ class Keeper:
             before()
             signals.die_with_parent(me)  # last: the kernel forgets it when a process becomes another user
 
-        self._yield_channel = KeeperLine()
-        given = {**environ, **self._yield_channel.gives}
-        pid = spawn.start_filler(spawn.find(command, environ), command, given, first)
-        self._yield_channel.started()
+        pid = spawn.start_filler(spawn.find(command, environ), command, {**environ, IS_FILLER: "1"}, first)
         stat = self._table.stat(pid)
         root = Process(pid, 0 if stat is None else stat.birth)
         self._tree = JobTree(self._table, root, self._clock.monotonic_s, orphans)
@@ -87,7 +82,7 @@ class Keeper:
             if why_not is not None:
                 self._checkpoint = None
                 self._send(now="noted", why=f"{why_not}; so it will be asked to end and not suspended")
-        poller = self._poller
+        poller = poll()
         poller.register(_SOCKET_FD, POLLIN)
         poller.register(self._wake_read, POLLIN)
         while True:
@@ -101,15 +96,7 @@ class Keeper:
                 self._kill()
             if _SOCKET_FD in ready and not self._perform_order():
                 poller.unregister(_SOCKET_FD)
-            if self._yield_channel.fd in ready:
-                poller.unregister(self._yield_channel.fd)
-                self._read_filler()
             self._check_suspension()
-
-    def _read_filler(self) -> None:
-        """Report that the filler's memory is free, if it says so."""
-        if self._yield_channel.read():
-            self._send(now="freed")
 
     def _perform_order(self) -> bool:
         """Perform one order; return False if fallow is gone."""
@@ -124,11 +111,11 @@ class Keeper:
         order = json.loads(message)
         match order["do"]:
             case "ask":
-                self._ask(order["stay_s"])
+                self._ask()
             case "kill":
                 self._kill()
             case "suspend" if self._checkpoint is None:
-                self._ask(0.0)  # it may save its work; who does not listen is killed after the grace
+                self._ask()  # it may save its work; who does not listen is killed after the grace
             case "suspend":
                 self._begin(suspend_all, order["within_s"], "suspended")
             case "resume":
@@ -137,16 +124,8 @@ class Keeper:
                 raise FallowError(f"no such order to a keeper: {other!r}")
         return True
 
-    def _hear_filler(self) -> None:
-        """Listen to the filler, from the first time it is asked and for one word: it may talk without pause."""
-        if not self._heard:
-            self._heard = True
-            self._poller.register(self._yield_channel.fd, POLLIN)
-
-    def _ask(self, stay_s: float) -> None:
+    def _ask(self) -> None:
         """Send SIGTERM to the filler's own process group, then to its other processes, which take time to find."""
-        self._yield_channel.let_stay(stay_s)
-        self._hear_filler()
         group = self._tree.root.pid
         if self._tree.ended is None:
             signals.ask_group(group, signal.SIGTERM)

@@ -25,7 +25,6 @@ from fallow.policies.fill import FillLook, FillState, Phase, due_s, step
 
 _RESUME_WITHIN_S = 60.0
 _KEEPER_ANSWERS_WITHIN_S = 8.0  # after 5 s it gives up on processes that cannot be killed, and reports them
-_STAY_S = 1.0  # by then, counted from its first open, a newcomer has its context and its memory
 
 
 class FillerSlot:
@@ -61,7 +60,6 @@ class FillerSlot:
         self._marks: list[ClaimFile] = []
         self._untold: list[Callable[[], None]] = []
         self._kill_sent_s: float | None = None
-        self._freed_s: float | None = None
 
     @property
     def filled(self) -> bool:
@@ -126,7 +124,6 @@ class FillerSlot:
             return False
         before = self.filler.presence
         self.filler.listen()
-        self._freed_s = self.filler.freed_s
         if self.filler.presence is not Presence.RUNNING:
             self._unmark()
         self._report.notes_of(self.filler)
@@ -146,7 +143,7 @@ class FillerSlot:
         for action in decision.actions:
             self._perform(action, at_s)
         self._kill_silent_keeper(at_s)
-        self._untold.append(partial(self._report.turn, before, decision, against, self._freed_s))
+        self._untold.append(partial(self._report.turn, before, decision, against))
 
     def report(self) -> None:
         """Write to the journal, and tell, what was done since the last report."""
@@ -212,7 +209,7 @@ class FillerSlot:
             case FillVerb.RESUME:
                 done = self._begin(News.RESUMING, action.reason, self._resume)
             case FillVerb.ASK:
-                self._with_filler(lambda filler: filler.ask(self._may_stay_s()))
+                self._with_filler(lambda filler: filler.ask())
             case FillVerb.SUSPEND:
                 self._with_filler(lambda filler: filler.suspend(self.spec.rules.suspend_within_s))
             case FillVerb.KILL:
@@ -268,14 +265,6 @@ class FillerSlot:
     def _with_filler(self, do: Callable[[FillerLike], None]) -> None:
         if self.filler is not None:
             do(self.filler)
-
-    def _may_stay_s(self) -> float:
-        """Return how long the filler may stay after freeing its memory; 0 if a launch may wait for its end."""
-        try:
-            claimed = any(self.reservations(uuid).claim is not None for uuid in self.uuids)
-        except FallowError:
-            return 0.0
-        return 0.0 if claimed else min(_STAY_S, self.spec.rules.grace_s / 2)
 
     def _unmark(self) -> None:
         if self._marks:

@@ -66,15 +66,13 @@ class SlotReport:
             self.say(News.NOTE, note)
         filler.notes.clear()
 
-    def turn(
-        self, before: FillState, decision: FillDecision, against: Reason | Unknown | None, freed_s: float | None
-    ) -> None:
-        """Report what a decision changed. `freed_s` is when the filler reported its memory free, if it did."""
+    def turn(self, before: FillState, decision: FillDecision, against: Reason | Unknown | None) -> None:
+        """Report what a decision changed."""
         phase, was = decision.state.phase, before.phase
         if phase is not was:
             self.since_s = self._run.world.clock.monotonic_s()
             self._run.journal.verdict(Verdict(self._subject, phase.value, decision.reason), self.keys)
-            self._say_phase(before, decision, freed_s)
+            self._say_phase(before, decision)
         elif phase is Phase.QUIET and against is not None and not self._blocked and self._slot.retired is None:
             self._run.journal.verdict(Verdict(self._subject, "left alone", decision.reason), self.keys)
             self.say(News.LEFT_ALONE, decision.because)
@@ -84,13 +82,12 @@ class SlotReport:
     def _subject(self) -> str:
         return f"{self._slot.spec.name} on {self._slot.name}"
 
-    def _say_phase(self, before: FillState, decision: FillDecision, freed_s: float | None) -> None:
+    def _say_phase(self, before: FillState, decision: FillDecision) -> None:
         state = decision.state
         if state.phase is Phase.YIELDING:
             self.say(News.GIVING_BACK, decision.because)
         elif before.phase is Phase.YIELDING:
-            gone_s = (state.at_s or 0.0) if freed_s is None else freed_s
-            took_s = max(0.0, gone_s - self._yielding_since_s)
+            took_s = max(0.0, (state.at_s or 0.0) - self._yielding_since_s)
             self.last_yield_s = took_s
             self._run.report.tally.yielded(self._slot.spec.name, took_s)
             took = f"{took_s * 1000:.0f} ms" if took_s < 1 else duration_for_people(took_s)

@@ -96,9 +96,8 @@ class DryRunFiller:
         self.pid: int | None = None
         self.ended: str | None = None
         self.notes: list[str] = []
-        self.freed_s: float | None = None
 
-    def ask(self, stay_s: float = 0.0) -> None:  # noqa: ARG002  as a real one has it
+    def ask(self) -> None:
         """Become absent."""
         self.presence = Presence.ABSENT
 
