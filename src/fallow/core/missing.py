@@ -18,15 +18,10 @@ _PACKAGES = {
 
 def remedy(module: str) -> str:
     """Return the command that installs what is imported by this name."""
-    name = module.partition(".")[0]
-    return install(_PACKAGES.get(name, name))
-
-
-def install(packages: str) -> str:
-    """Return the command that installs these packages."""
     from importlib.util import find_spec  # noqa: PLC0415  loaded only where something is missing
 
-    python = shell_word(sys.executable)
+    name = module.partition(".")[0]
+    packages, python = _PACKAGES.get(name, name), shell_word(sys.executable)
     if find_spec("pip") is None:
         return f"uv pip install --python {python} {packages}"
     return f"{python} -m pip install {packages}"

@@ -15,7 +15,6 @@ import pytest
 from fallow.core.errors import FallowError
 from fallow.engine.doctor.finding import CheckFinding, Health, ok
 from fallow.engine.doctor.run_checks import CHECKS, examine
-from fallow.engine.doctor.service import parts
 from fallow.engine.history.journal import Journal
 from fallow.engine.machine.world import World as OurWorld
 from tests.actuators.claims.test_users import ADA, BOB, Users
@@ -57,25 +56,6 @@ def test_a_machine_that_is_well_has_nothing_broken(world: World, fallow: Fallow)
     assert checks["GPUs"]["means"] == "8 GPUs, all answer"
     assert {"daemon", "service"} <= states(checks, "lacking")
     assert all(each["remedy"] for part, each in checks.items() if each["state"] == "lacking")
-
-
-def test_a_missing_package_is_installed_in_the_version_that_is_needed(
-    fallow: Fallow, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    about = tmp_path / "packages" / "fallow-1.0.dist-info"
-    about.mkdir(parents=True)
-    (about / "METADATA").write_text(
-        "Metadata-Version: 2.1\nName: fallow\nVersion: 1.0\nProvides-Extra: burn\n"
-        "Requires-Dist: no-such-package>=12.8 ; extra == 'burn'\n"
-    )
-    monkeypatch.syspath_prepend(str(about.parent))
-    found = {each.part: each for each in parts(OurWorld(fallow.environ))}
-    assert found["packages"].health is Health.OK
-    assert found["fallow[burn]"].remedy.endswith(" 'no-such-package>=12.8'")
-    assert found["fallow[burn]"].means == (
-        "no-such-package is not installed: fallow burn, suspending fillers and parking jobs by the driver do not work"
-        " on real GPUs; burn does on simulated ones"
-    )
 
 
 @pytest.mark.more
@@ -201,35 +181,6 @@ def test_a_damaged_file_is_broken_and_a_whole_one_is_ok(simulated: Fallow, name:
     checks = examined(simulated, 1)
     assert states(checks, "broken") == {name}
     assert "damaged" in checks[name]["means"]
-
-
-@pytest.mark.parametrize(
-    ("name", "change", "wrong"),
-    [
-        ("journal", "DROP TABLE rest_power; CREATE VIEW rest_power AS SELECT 1", "rest_power is a view"),
-        ("journal", "ALTER TABLE event ADD COLUMN more", "the table event has other columns"),
-        ("history", "DROP TABLE card; CREATE VIEW card AS SELECT 1", "card is a view"),
-        ("history", "ALTER TABLE interval ADD COLUMN more", "the table interval has other columns"),
-    ],
-)
-@pytest.mark.more
-def test_a_file_whose_tables_cannot_be_used_is_said_to_be_set_aside_and_is(
-    simulated: Fallow, name: str, change: str, wrong: str
-) -> None:
-    assert simulated("up", "--for", "100ms").returncode == 0
-    assert examined(simulated, 0)[name]["means"].endswith("is intact")
-    file = simulated.state / f"{name}.db"
-    with sqlite3.connect(file) as database:
-        database.executescript(change)
-    database.close()
-    before = file.read_bytes()
-    checks = examined(simulated, 1)
-    assert states(checks, "broken") == {name}
-    assert f"its tables are not fallow's: {wrong}. `fallow up` keeps it beside" in checks[name]["means"]
-    assert file.read_bytes() == before, "it only looks"
-    assert "was damaged" in simulated("up", "--for", "100ms").stderr
-    assert (simulated.state / f"{name}.db.damaged-1").exists()
-    assert examined(simulated, 0)[name]["means"].endswith("is intact")
 
 
 def test_a_config_with_mistakes_is_broken(simulated: Fallow, open_folder: pathlib.Path) -> None:

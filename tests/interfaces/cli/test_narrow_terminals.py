@@ -79,16 +79,6 @@ def test_doctor_keeps_every_path_in_one_piece(simulated: Fallow, tmp_path: pathl
     assert str(deep / "simulated") in told
 
 
-def test_doctor_keeps_a_path_with_a_space_in_one_piece_and_in_quotes(
-    simulated: Fallow, tmp_path: pathlib.Path
-) -> None:
-    home = tmp_path / "Größe und Gewicht" / ("a-rather-long-name-of-a-folder" * 2)
-    home.mkdir(parents=True)
-    told = simulated("doctor", COLUMNS="80", HOME=str(home), PATH="/usr/bin:/bin:" + simulated.environ["PATH"]).stdout
-    places = [line.strip() for line in told.splitlines() if "a-rather-long-name" in line]
-    assert f"'{home}/.local/share/bash-completion/completions/fallow'" in " ".join(places)
-
-
 def test_doctor_names_folders_with_a_space_so_that_a_shell_takes_them(
     simulated: Fallow, tmp_path: pathlib.Path
 ) -> None:

@@ -55,30 +55,15 @@ def _shared(world: World) -> Iterator[CheckFinding]:
         ),
         ("shared socket", os.path.dirname(socket or ""), "no fallow outside can ask this daemon"),
         ("shared state", state, "journal and history are lost with the container"),
-        ("shared users", "/etc/passwd", "the users of the machine have numbers instead of names here"),
-        ("shared groups", "/etc/group", "who is in which group of the machine is not known here"),
     )
     for part, path, without in wanted:
         if not path:
             continue
         if _is_below(path, mounts):
-            yield _mounted(part, path)
+            yield ok(part, f"{quote(path)} is mounted from outside")
         else:
-            read_only = ":ro" if path.startswith("/etc/") else ""
             means = f"{quote(path)} is the container's own: {without}"
-            yield lacking(part, means, f"start the container with -v {quote(f'{path}:{path}{read_only}')}")
-
-
-def _mounted(part: str, path: str) -> CheckFinding:
-    """Return what is to say of a mount: a file that was replaced outside goes on here without a name, as it was."""
-    try:
-        is_replaced = os.stat(path).st_nlink == 0
-    except OSError:  # not made yet, or not to be looked at: other checks say so
-        is_replaced = False
-    if not is_replaced:
-        return ok(part, f"{quote(path)} is mounted from outside")
-    means = f"{quote(path)} was replaced outside since the container started: what is new there is not seen here"
-    return lacking(part, means, "restart the container")
+            yield lacking(part, means, f"start the container with -v {quote(f'{path}:{path}')}")
 
 
 def _is_below(path: str, mounts: tuple[str, ...]) -> bool:

@@ -2,11 +2,11 @@
 
 import os
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from shlex import quote
 
-from fallow.actuators.claims.folder import ClaimFolder, FileRefused, folder_path, to_give_it_to_root
+from fallow.actuators.claims.folder import ClaimFolder, folder_path, to_give_it_to_root
 from fallow.actuators.files.state_folder import OWN_FOLDER, prepared
 from fallow.core.errors import ConfigWrong, FallowError
 from fallow.core.missing import remedy
@@ -16,12 +16,7 @@ from fallow.engine.machine.unix_http import NoAnswer
 from fallow.engine.machine.world import World
 from fallow.readers.proc import user_name
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    import sqlite3
-
 _OPEN_TO_ALL = 0o1777
-_OF_PEOPLE = ("protection-", "waiting-", ".")
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 
@@ -42,37 +37,16 @@ def claims(world: World) -> Iterator[CheckFinding]:
     found = os.stat(path)
     mode, owner = stat.S_IMODE(found.st_mode), user_name(found.st_uid)
     names = folder.names()
-    unfit = sorted(_unfit(folder, names))
     folder.close()
-    if _is_full(path):
-        means = f"the disk of {what} is full: nothing can be protected, and new GPUs cannot be claimed"
-        yield broken("claims", means, f"make room: df {quote(path)}")
-    elif mode & _OPEN_TO_ALL != _OPEN_TO_ALL:
+    if mode & _OPEN_TO_ALL != _OPEN_TO_ALL:
         means = f"{what} has mode {mode:04o}: some users cannot claim GPUs, or can delete the claims of others"
         yield broken("claims", means, f"as its owner or root: chmod 1777 {quote(path)}")
-    elif unfit:
-        instead = "let their owners or root remove them"
-        yield broken("claims", f"in {what}: {'; '.join(unfit[:3])}: these GPUs are never picked", instead)
     elif found.st_uid != 0:
         means = f"{what} is {owner}'s, who could delete the claims and protections of others"
         yield lacking("claims", means, to_give_it_to_root(path))
     else:
         protections = sum(name.startswith("protection-") for name in names)
         yield ok("claims", f"{what} works for all users; {protections} protection{'' if protections == 1 else 's'}")
-
-
-def _unfit(folder: ClaimFolder, names: list[str]) -> Iterator[str]:
-    """Yield the files that cannot be used, each with the reason and its owner."""
-    for name in names:
-        if name.startswith(_OF_PEOPLE):
-            continue
-        try:
-            fd = folder.peek(name)
-        except FileRefused as error:
-            yield f"{error}; it is {'?' if error.uid is None else user_name(error.uid)}'s"
-            continue
-        if fd is not None:
-            os.close(fd)
 
 
 def state(world: World) -> Iterator[CheckFinding]:
@@ -91,12 +65,6 @@ def state(world: World) -> Iterator[CheckFinding]:
     elif found.st_mode & _OTHERS_WRITE:
         means = f"others can write to {quote(path)}, and change journal and history"
         yield broken("state", means, f"chmod go-w {quote(path)}")
-    elif _is_full(path):
-        yield broken(
-            "state",
-            f"the disk of {quote(path)} is full: no journal and no history are kept",
-            f"make room: df {quote(path)}",
-        )
     else:
         try:
             prepared(path, make=False)
@@ -105,28 +73,20 @@ def state(world: World) -> Iterator[CheckFinding]:
             yield broken("state", f"{error.sentence}: no journal and no history are kept", error.way or OWN_FOLDER)
 
 
-def _is_full(path: str) -> bool:
-    """Return whether the file system has no room for this user, or no more files."""
-    found = os.statvfs(path)
-    if os.geteuid() == 0:
-        return found.f_bfree == 0 or found.f_files > found.f_ffree == 0
-    return found.f_bavail == 0 or found.f_files > found.f_favail == 0
-
-
 def journal(world: World) -> Iterator[CheckFinding]:
     """Check the journal."""
-    from fallow.engine.history.journal_file import FILE_NAME, prepare
+    from fallow.engine.history.journal_file import FILE_NAME
 
-    yield _database("journal", os.path.join(world.state_folder, FILE_NAME), "nothing is recorded yet", prepare)
+    yield _database("journal", os.path.join(world.state_folder, FILE_NAME), "nothing is recorded yet")
 
 
 def history(world: World) -> Iterator[CheckFinding]:
     """Check the history that `fallow report` adds up."""
     from fallow.engine.history.reader import open_history
-    from fallow.engine.history.store import FILE_NAME, prepare
+    from fallow.engine.history.store import FILE_NAME
 
     path = os.path.join(world.state_folder, FILE_NAME)
-    found = _database("history", path, "`fallow up` has recorded nothing yet", prepare)
+    found = _database("history", path, "`fallow up` has recorded nothing yet")
     if found.health == "ok" and os.path.exists(path):
         try:
             past = open_history(world.state_folder)
@@ -186,11 +146,11 @@ def _to_be_made(part: str, what: str, path: str, otherwise: str) -> CheckFinding
     return broken(part, f"{what} does not exist, and {quote(parent)} cannot be written to make it", otherwise)
 
 
-def _database(part: str, path: str, empty: str, prepare: "Callable[[sqlite3.Connection], None]") -> CheckFinding:
-    """Check a database; `prepare` makes its tables usable, or raises NotOurs, as where `fallow up` opens it."""
+def _database(part: str, path: str, empty: str) -> CheckFinding:
+    """Check a database."""
     import sqlite3
 
-    from fallow.engine.history.sqlite_file import open_read_only, unusable
+    from fallow.engine.history.sqlite_file import open_read_only
 
     try:
         os.stat(path)
@@ -204,14 +164,10 @@ def _database(part: str, path: str, empty: str, prepare: "Callable[[sqlite3.Conn
         database = open_read_only(path)
         try:
             answer = str(database.execute("PRAGMA quick_check(1)").fetchone()[0])
-            strange = unusable(database, prepare) if answer == "ok" else None
         finally:
             database.close()
     except sqlite3.Error as error:
-        answer, strange = str(error), None
-    if strange is not None:
-        means = f"{quote(path)} cannot be used: {strange}. `fallow up` keeps it beside, and begins a new one"
-        return broken(part, means, f"move it away, or start fallow up: mv {quote(path)} {quote(f'{path}.damaged')}")
+        answer = str(error)
     if answer != "ok":
         return broken(
             part,

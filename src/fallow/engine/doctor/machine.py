@@ -1,13 +1,11 @@
-"""Check what the machine shows of its processes and logged-in people, and its clock."""
+"""Check what the machine shows of its processes and logged-in people."""
 
 import os
 from collections.abc import Iterator
 
 from fallow.core.unknown import Unknown
-from fallow.engine.doctor.finding import CheckFinding, broken, lacking, ok
+from fallow.engine.doctor.finding import CheckFinding, lacking, ok
 from fallow.engine.machine.world import World
-
-_BEFORE_FALLOW_S = 1.7e9
 
 
 def processes(world: World) -> Iterator[CheckFinding]:
@@ -38,16 +36,3 @@ def terminals(world: World) -> Iterator[CheckFinding]:
     else:
         places = ", ".join(people.sources())
         yield ok("terminals", f"people are noticed by {places}; {len(there)} logged in now")
-
-
-def clock(world: World) -> Iterator[CheckFinding]:
-    """Check whether the system time is plausible: protections end by it, and history is dated by it."""
-    now_s = world.clock.wall_s()
-    if now_s < _BEFORE_FALLOW_S:
-        yield broken(
-            "clock",
-            "system time is before this version of fallow; protections and reports depend on it",
-            "set the clock",
-        )
-    else:
-        yield ok("clock", "system time is plausible; durations use the monotonic clock")

@@ -13,7 +13,6 @@ CHECKS: Mapping[str, Check] = {
     "processes": machine.processes,
     "container": container.examine,
     "terminals": machine.terminals,
-    "clock": machine.clock,
     "claims": folders.claims,
     "state": folders.state,
     "journal": folders.journal,
@@ -24,11 +23,7 @@ CHECKS: Mapping[str, Check] = {
     "stacks": permissions.stacks,
     "daemon": service.daemon,
     "service": service.unit,
-    "parts": service.parts,
     "command": installed.program,
-    "agreement": installed.agreement,
-    "man pages": installed.man_pages,
-    "completion": installed.completion,
 }
 _LIMIT_S = 40.0  # opening a GPU that sleeps, and asking logind, may take half a minute each
 

@@ -3,7 +3,7 @@
 import os
 import sqlite3
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from typing import Any
 
@@ -100,20 +100,6 @@ def open_to_write(
         database.close()
         raise
     return database, new
-
-
-def unusable(database: sqlite3.Connection, prepare: Callable[[sqlite3.Connection], None]) -> str | None:
-    """Return why the tables of a file cannot be made ours, found out on a copy in memory; None if they can."""
-    with closing(sqlite3.connect(":memory:", isolation_level=None)) as copy:
-        copy.text_factory = _text
-        database.backup(copy)
-        try:
-            prepare(copy)
-        except NotOurs as error:
-            return str(error)
-        except FallowError:
-            return None  # it is ours, and of a newer fallow
-    return None
 
 
 def without_log(database: sqlite3.Connection) -> None:

@@ -1,12 +1,9 @@
-"""How this fallow was installed, where its program is, and the files that came with it."""
+"""Where the program of this fallow is, and the files that came with it."""
 
 import os
 import sys
 from collections.abc import Iterator
 
-VERSION = str(vars(sys.modules["fallow"])["__version__"])
-"""The version of the code that runs. It stands in fallow/__init__.py, which the engine does not import: that leads to
-the Python API, above it."""
 MAN = "share/man/man1"
 COMPLETION = {
     "bash": "share/bash-completion/completions/fallow",
@@ -15,8 +12,6 @@ COMPLETION = {
 }
 """Where a package has the completion of each shell, below its prefix."""
 _OF_THE_SYSTEM = "/usr"
-_LIST_OF_DEBIAN = "/var/lib/dpkg/info/fallow.list"
-_RECEIPTS = {"uv-receipt.toml": "by uv tool", "pipx_metadata.json": "by pipx"}
 
 
 def prefixes() -> Iterator[str]:
@@ -30,26 +25,6 @@ def shared_file(path: str) -> str | None:
     """Return where one of this fallow's own files is, such as share/man/man1/fallow.1; packages compress some."""
     candidates = (os.path.join(prefix, path + end) for prefix in prefixes() for end in ("", ".gz"))
     return next(filter(os.path.isfile, candidates), None)
-
-
-def how_installed(prefix: str, debian: str = _LIST_OF_DEBIAN) -> str:
-    """Return how the fallow of an environment was installed, as part of a sentence."""
-    of_system = os.path.realpath(prefix) + os.sep
-    if of_system.startswith("/usr/") and not of_system.startswith("/usr/local/") and os.path.exists(debian):
-        return "by the Debian package"
-    for receipt, how in _RECEIPTS.items():
-        if os.path.exists(os.path.join(prefix, receipt)):
-            return how
-    checkout = source_checkout()
-    if checkout is not None:
-        return f"from the source checkout {checkout}"
-    return "by uv pip" if _installer() == "uv" else "by pip"
-
-
-def source_checkout() -> str | None:
-    """Return the folder of the sources that run here, if they are not installed but used in place."""
-    folder = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(__file__)))))
-    return folder if os.path.exists(os.path.join(folder, "pyproject.toml")) else None
 
 
 def own_program() -> str:
@@ -79,8 +54,8 @@ def is_own(program: str) -> bool:
     ours = os.path.realpath(own_program())
     if os.path.realpath(program) == ours:
         return True
-    first, _, rest = _begins(program).partition("\n")
-    return any(name in f"{first}\n{rest}" for name in (sys.executable, ours))
+    text = _begins(program)
+    return sys.executable in text or ours in text
 
 
 def _begins(program: str) -> str:
@@ -88,13 +63,4 @@ def _begins(program: str) -> str:
         with open(program, "rb") as file:
             return file.read(1024).decode(errors="replace")
     except OSError:
-        return ""
-
-
-def _installer() -> str:
-    from importlib.metadata import PackageNotFoundError, distribution
-
-    try:
-        return (distribution("fallow").read_text("INSTALLER") or "").strip()
-    except PackageNotFoundError:
         return ""

@@ -12,8 +12,7 @@ Print what makes a shell complete fallow's commands, options and values. The
 values of this machine, such as GPUs, users, services and protections, are read
 by the shell itself when a key is pressed: no program is started.
 
-A package puts these files where the shells look for them; `fallow doctor` says
-whether they are found."""
+A package puts these files where the shells look for them."""
 EXAMPLES = """\
   source <(fallow completion bash)             for this shell only
   mkdir -p ~/.local/share/bash-completion/completions

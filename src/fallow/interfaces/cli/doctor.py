@@ -9,7 +9,6 @@ from fallow.actuators.process import spawn
 from fallow.core.api import VERSION
 from fallow.core.errors import WrongUsage
 from fallow.engine.doctor.finding import CheckFinding, Health, ok
-from fallow.engine.machine.installation import how_installed
 from fallow.engine.machine.unit_words import in_unit
 from fallow.engine.machine.world import World
 from fallow.interfaces.cli.options import Parser, add_json
@@ -87,8 +86,7 @@ def _program() -> CheckFinding:
     from fallow import __version__
 
     python = ".".join(map(str, sys.version_info[:3]))
-    folder, how = quote(os.path.dirname(sys.executable)), how_installed(sys.prefix)
-    return ok("fallow", f"{__version__} with Python {python}, in {folder}, installed {how}")
+    return ok("fallow", f"{__version__} with Python {python}, in {quote(os.path.dirname(sys.executable))}")
 
 
 def _show(found: list[CheckFinding]) -> None:
