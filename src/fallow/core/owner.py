@@ -51,15 +51,6 @@ _LASTING = frozenset((OwnerKind.NOTEBOOK, OwnerKind.CONTAINER, OwnerKind.SERVICE
 
 
 @value
-class PodNames:
-    """What people call a pod and one of its containers."""
-
-    namespace: str
-    pod: str
-    container: str
-
-
-@value
 class Owner:
     """An owner, identified by its kind and its id."""
 
@@ -72,8 +63,6 @@ class Owner:
     """The user whose engine, server or service manager runs it; None for the machine's own."""
     cgroup: str = ""
     """The cgroup of a container or a unit, which the kernel gives to no other, whatever others call theirs."""
-    pod: PodNames | Unknown = NOT_ASKED
-    """What people call a pod, and the container that the process is in."""
 
     @property
     def label(self) -> str:

@@ -15,10 +15,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from fallow.core.activity import Activity
 from fallow.core.board import Board
-from fallow.core.gpu import Holder
 from fallow.core.money import Prices
-from fallow.core.owner import Owner, OwnerKind, PodNames
-from fallow.core.unknown import Unknown
+from fallow.core.owner import Owner, OwnerKind
 from fallow.core.value import replace
 from fallow.interfaces.render.metrics import Metrics
 from fallow.policies.guard import Phase
@@ -33,19 +31,16 @@ DASHBOARD, ALERTS = EXAMPLES / "grafana.json", EXAMPLES / "alerts.yml"
 
 @pytest.fixture(scope="module")
 def families(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Metric]]:
-    with served(hall(with_a_pod), tmp_path_factory.mktemp("metrics")) as site:
+    with served(hall(with_energy_and_prices), tmp_path_factory.mktemp("metrics")) as site:
         yield {family.name: family for family in text_string_to_metric_families(site.ask("/metrics").text)}
 
 
-def with_a_pod(wall_s: float) -> Board:
-    """A machine on which a lot goes on, and a pod."""
+def with_energy_and_prices(wall_s: float) -> Board:
+    """A machine on which a lot goes on, with an energy counter and a price."""
     made = varied(wall_s)
-    owner = Owner(OwnerKind.POD, "0b8a-uid", "0b8a-uid", pod=PodNames("ml", "llama-x2x", "main"))
     busy, *rest = made.status.gpus
-    assert not isinstance(busy.holders, Unknown)
-    busy = replace(busy, holders=(*busy.holders, process(60_001, "root", "python", 1.0, owner=owner)), energy_j=7.5e6)
     prices = Prices(named=(("H100", 2.5),), currency="USD")
-    return replace(made, prices=prices, status=replace(made.status, gpus=(busy, *rest)))
+    return replace(made, prices=prices, status=replace(made.status, gpus=(replace(busy, energy_j=7.5e6), *rest)))
 
 
 def value(families: dict[str, Metric], name: str, **labels: str) -> list[float]:
@@ -120,44 +115,6 @@ def test_a_crowd_of_owners_has_no_more_than_500_series() -> None:
     assert text.count("\nfallow_holder_idle_seconds{") == 500
 
 
-@pytest.mark.parametrize("users", [["eve"], [str(100_000 + number) for number in range(900)]], ids=["one", "numbers"])
-def test_who_has_a_crowd_of_owners_keeps_nobody_elses_from_being_told(users: list[str]) -> None:
-    crowd = tuple(
-        process(
-            pid, users[pid % len(users)], "python", 1.0, owner=Owner(OwnerKind.CONTAINER, f"{pid:064x}", f"c{pid}")
-        )
-        for pid in range(900)
-    )
-    few = varied(0.0)
-    first, second = few.status.gpus[:2]
-    gpus = (replace(first, holders=crowd), replace(second, holders=(process(901, "ada", "python", 1.0),)))
-    crowded = replace(few, status=replace(few.status, gpus=gpus))
-    text = Metrics(lambda: crowded, lambda: 0).exposed("")[0].decode()
-    told = [line for line in text.splitlines() if line.startswith("fallow_holder_memory_bytes{")]
-    assert len(told) == 500
-    assert sum('user="ada"' in line for line in told) == 1
-
-
-def test_containers_of_pods_are_told_by_their_names_where_these_are_known_and_are_no_more_than_500() -> None:
-    def of_pod(pid: int, pod: PodNames | Unknown, used: float) -> Holder:
-        return process(pid, "ada", "python", used, owner=Owner(OwnerKind.POD, "0b8a-uid", "0b8a-uid", pod=pod))
-
-    def exposed(holders: tuple[Holder, ...]) -> str:
-        few = varied(0.0)
-        board = replace(few, status=replace(few.status, gpus=(replace(few.status.gpus[0], holders=holders),)))
-        return Metrics(lambda: board, lambda: 0).exposed("")[0].decode()
-
-    main = PodNames("ml", "llama-x2x", "main")
-    text = exposed((of_pod(1, main, 1.0), of_pod(2, main, 2.0), of_pod(3, Unknown("not named"), 4.0)))
-    (line,) = [each for each in text.splitlines() if each.startswith("fallow_pod_memory_bytes{")]
-    assert 'container="main"' in line
-    assert 'namespace="ml",pod="llama-x2x"' in line
-    assert float(line.rpartition(" ")[2]) == 3 * 2**30
-    assert text.count('owner="0b8a-uid"') == 3, "by its UID all of it is told, in three metrics"
-    crowd = tuple(of_pod(pid, PodNames("ml", f"p{pid}", "main"), 1.0) for pid in range(900))
-    assert exposed(crowd).count("\nfallow_pod_idle_seconds{") == 500
-
-
 def test_a_guard_is_in_one_phase_and_in_none_of_the_others(families: dict[str, Metric]) -> None:
     """F7"""
     phases = {phase: value(families, "fallow_guard_phase", guard="weekend", phase=phase) for phase in Phase}
@@ -190,19 +147,6 @@ def test_those_who_ask_for_openmetrics_get_it() -> None:
     body, kind = Metrics(lambda: board, lambda: 3).exposed("application/openmetrics-text; version=1.0.0")
     assert "openmetrics" in kind
     assert {family.name for family in openmetrics(body.decode())} >= {"fallow_gpu_activity", "fallow_actions"}
-
-
-def test_a_board_is_rendered_once_and_the_next_one_anew() -> None:
-    """A scraper that asks again and again costs nothing, and never gets an older board than the last."""
-    boards, watching = [varied(1000.0)], [3]
-    metrics = Metrics(lambda: boards[-1], lambda: watching[-1])
-    first, _ = metrics.exposed("")
-    assert metrics.exposed("")[0] is first
-    assert metrics.exposed("application/openmetrics-text; version=1.0.0")[0] != first
-    boards.append(varied(2000.0))
-    assert b"fallow_last_look_time_seconds 2000.0" in metrics.exposed("")[0]
-    watching.append(4)
-    assert b"fallow_event_streams 4.0" in metrics.exposed("")[0]
 
 
 def test_metrics_are_served_as_what_they_are(tmp_path: pathlib.Path) -> None:

@@ -8,15 +8,14 @@ that has nothing to do ends when another user's is needed.
 from collections.abc import Callable
 from functools import partial
 
-from fallow.core.owner import NO_OWNER, Owner, OwnerKind
+from fallow.core.owner import NO_OWNER, Owner
 from fallow.core.process import Process
 from fallow.core.unknown import Unknown
 from fallow.core.value import replace, value
 from fallow.engine.machine.background import Background
 from fallow.engine.machine.world import World
 from fallow.engine.owners.contact import Contact, Recent, contact
-from fallow.readers.owners.pods import FOLDER, pod_names
-from fallow.readers.owners.traces import container_of_pod, trace
+from fallow.readers.owners.traces import trace
 from fallow.readers.proc import user_name
 
 _ASKED_AGAIN_AFTER_S = 10.0
@@ -27,7 +26,6 @@ _FORGETS_EVERY_S = 1.0
 _MOST_KNOWN = 1000
 _MOST_THREADS = 64
 _NO_ACCOUNT = -1
-LOGS = "FALLOW_CONTAINER_LOGS"
 NOT_YET = Unknown("its owner has not answered yet", asked=False)
 _WAITS = Unknown("its owner is asked later: those of many other users are being asked now", asked=False)
 
@@ -79,18 +77,9 @@ class KnownOwners:
         traced, at_s = self._traced.get(process, (NOT_YET, -_FORGOTTEN_AFTER_S))
         self._forget(now_s)
         if isinstance(traced, Unknown) or now_s - at_s >= _ASKED_AGAIN_AFTER_S:
-            traced = self._with_names(trace(self._world.proc, process.pid), process.pid)
+            traced = trace(self._world.proc, process.pid)
             self._traced[process] = traced, now_s
         return traced
-
-    def _with_names(self, traced: Owner | Unknown, pid: int) -> Owner | Unknown:
-        """Return the owner, of a pod with what the kubelet of this node calls it."""
-        if isinstance(traced, Unknown) or traced.kind is not OwnerKind.POD:
-            return traced
-        container = container_of_pod(self._world.proc, pid)
-        if container is None:
-            return traced
-        return replace(traced, pod=pod_names(traced.id, container, self._world.environ.get(LOGS) or FOLDER))
 
     def contact(self, process: Process, owner: Owner) -> Contact | Unknown | None:
         """Return the contact to an owner as it was some seconds ago at most; None if there is nobody to ask."""

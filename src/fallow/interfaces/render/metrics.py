@@ -1,7 +1,6 @@
 """Render the daemon's board as Prometheus metrics: base units, and no sample where a reading is unknown."""
 
 import re
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 
@@ -35,21 +34,16 @@ _NUMBER = re.compile(r"\d+")
 
 
 class Metrics:
-    """Serves `/metrics`. A board is rendered once, however often it is asked for in the same way."""
+    """Serves `/metrics`."""
 
     def __init__(self, board: Callable[[], Board | None], streams: Callable[[], int]) -> None:
-        self._board, self._streams = board, streams
         self._registry = CollectorRegistry(auto_describe=False)
         self._registry.register(_Collector(board, streams))
-        self._rendered: tuple[Board | None, int, str, bytes] | None = None
 
     def exposed(self, accept: str) -> tuple[bytes, str]:
         """Return the metrics and their content type: OpenMetrics if the client accepts it."""
         encode, kind = choose_encoder(accept)
-        board, streams, last = self._board(), self._streams(), self._rendered
-        if last is None or last[0] is not board or last[1:3] != (streams, kind):
-            last = self._rendered = board, streams, kind, encode(self._registry)
-        return last[3], kind
+        return encode(self._registry), kind
 
 
 class _Collector(Collector):
@@ -155,60 +149,26 @@ def _parked(board: Board) -> Metric:
 
 
 def _held(board: Board) -> Iterator[Metric]:
-    """Yield what each user and owner hold, and what each container of a pod does whose names are known."""
-    metrics = ("fallow_holder_memory_bytes", "fallow_holder_utilization_ratio", "fallow_holder_idle_seconds")
-    yield from _by_holder(board, metrics, _owner_names, ("user", "owner_kind", "owner"))
-    metrics = ("fallow_pod_memory_bytes", "fallow_pod_utilization_ratio", "fallow_pod_idle_seconds")
-    yield from _by_holder(board, metrics, _pod_names, ("namespace", "pod", "container"))
-
-
-def _by_holder(
-    board: Board,
-    metrics: tuple[str, str, str],
-    names: Callable[[Holder], tuple[str, ...] | None],
-    labels: tuple[str, ...],
-) -> Iterator[Metric]:
-    """Yield what is held by these names, of some of them only: users choose them."""
+    """Yield what each user and owner hold: the first 500 by name, because users choose the names."""
     memory: dict[tuple[str, ...], float] = {}
     load: dict[tuple[str, ...], float] = {}
     idle: dict[tuple[str, ...], float | None] = {}
     for gpu in board.status.gpus:
         for holder in () if isinstance(gpu.holders, Unknown) else gpu.holders:
-            named = names(holder)
-            key = (*_names(gpu), *(named or ()))
-            if named is None:
-                continue
+            key = (*_names(gpu), *_owner_names(holder))
             idle[key] = {Activity.IDLE: gpu.for_s, Activity.UNKNOWN: None}.get(gpu.activity, 0.0)
             for sums, read in ((memory, holder.memory_bytes), (load, holder.utilization)):
                 if not isinstance(read, Unknown):
                     sums[key] = sums.get(key, 0.0) + read
-    labels = (*_CARD, *labels)
-    of_memory, of_load, of_idleness = metrics
-    told = _each_in_turn(idle)
-    yield gauge(of_memory, "Memory of the GPU that they hold.", _only(memory, told), labels)
-    yield gauge(of_load, "Share of the time in which something of theirs ran.", _only(load, told), labels)
-    known = {key: for_s for key, for_s in idle.items() if for_s is not None}
-    yield gauge(of_idleness, "For how long they hold an idle GPU.", _only(known, told), labels)
+    first = sorted(idle)[:_MOST_HELD]
 
+    def of_each(name: str, help_text: str, values: Mapping[tuple[str, ...], float | None]) -> Metric:
+        told = ((key, values.get(key)) for key in first)
+        return gauge(name, help_text, told, (*_CARD, "user", "owner_kind", "owner"))
 
-def _each_in_turn(keys: Iterable[tuple[str, ...]]) -> frozenset[tuple[str, ...]]:
-    """Return as many keys as are told, one of each user or namespace in turn: nobody's go for the many of another.
-
-    Users without an account are one: a person may have thousands of such numbers.
-    """
-    turns: dict[tuple[str, ...], int] = {}
-    had: Counter[str] = Counter()
-    for key in keys:
-        whose = "" if key[len(_CARD)].isdigit() else key[len(_CARD)]
-        turns[key] = had[whose]
-        had[whose] += 1
-    return frozenset(sorted(turns, key=turns.__getitem__)[:_MOST_HELD])
-
-
-def _only(
-    sums: Mapping[tuple[str, ...], float], told: frozenset[tuple[str, ...]]
-) -> Iterator[tuple[tuple[str, ...], float]]:
-    return ((key, number) for key, number in sums.items() if key in told)
+    yield of_each("fallow_holder_memory_bytes", "Memory of the GPU that they hold.", memory)
+    yield of_each("fallow_holder_utilization_ratio", "Share of the time in which something of theirs ran.", load)
+    yield of_each("fallow_holder_idle_seconds", "For how long they hold an idle GPU.", idle)
 
 
 def _owner_names(holder: Holder) -> tuple[str, str, str]:
@@ -218,13 +178,6 @@ def _owner_names(holder: Holder) -> tuple[str, str, str]:
         return user, "unknown", ""
     shown = holder.owner.kind is not OwnerKind.NOTEBOOK and holder.owner.is_lasting
     return user, holder.owner.kind, holder.owner.short_name if shown else ""
-
-
-def _pod_names(holder: Holder) -> tuple[str, str, str] | None:
-    """Return namespace, pod and container of a process; None if it is in none, or they are not known."""
-    if isinstance(holder.owner, Unknown) or isinstance(holder.owner.pod, Unknown):
-        return None
-    return holder.owner.pod.namespace, holder.owner.pod.pod, holder.owner.pod.container
 
 
 def _counts(board: Board) -> Iterator[Metric]:

@@ -64,12 +64,6 @@ def trace(proc: "Proc", pid: int) -> Owner | Unknown:
     return theirs or _session(proc, pid) or NO_OWNER
 
 
-def container_of_pod(proc: "Proc", pid: int) -> str | None:
-    """Return the id of the container that a process of a pod is in: the cgroup right below that of the pod."""
-    found = _match(rf"{_POD}[^/]*/[^/]*?({_CONTAINER})", proc.cgroups(pid) or ())
-    return None if found is None else found[2]
-
-
 def container_cgroup(proc: "Proc", pid: int, container: str) -> str | None:
     """Return the path of the cgroup of a container that the process is in: what no other container has."""
     for path in proc.cgroups(pid) or ():
