@@ -47,12 +47,6 @@ class CardFailed(FallowError):
     exit_code = 1
 
 
-class NotAllTold(FallowError):
-    """Some of several addresses took a message, and others did not."""
-
-    exit_code = 75
-
-
 class NothingFound(FallowError):
     """What was named makes sense, and there is nothing of that name."""
 

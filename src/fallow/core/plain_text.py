@@ -9,19 +9,10 @@ _DEFUSED = str.maketrans({"@": "＠", "<": "‹", ">": "›", "[": "⟦", "]": "
 
 def as_plain(line: str) -> str:
     """Return one line without mentions, tags, links, emphasis, control or bidi characters."""
-    return _plain(" ".join(line.split()))
+    plain = printable(" ".join(line.split())).translate(_DEFUSED).replace("://", ":∕∕").replace("www.", "www․")
+    return plain if len(plain) <= _LONGEST else f"{plain[: _LONGEST - 1]}…"
 
 
 def as_plain_text(text: str) -> str:
     """Return a message with each line made plain."""
     return "\n".join(as_plain(line) for line in text.split("\n"))
-
-
-def as_plain_table(text: str) -> str:
-    """Return a message with each line made plain, and its columns below each other as they were."""
-    return "\n".join(_plain(line) for line in text.split("\n"))
-
-
-def _plain(line: str) -> str:
-    plain = printable(line).translate(_DEFUSED).replace("://", ":∕∕").replace("www.", "www․")
-    return plain if len(plain) <= _LONGEST else f"{plain[: _LONGEST - 1]}…"

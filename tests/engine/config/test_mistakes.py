@@ -206,7 +206,6 @@ IDLE = '[[idle]]\nname = "i"\nidle_for = "2h"\n'
         ("[page]\nlisten = '0.0.0.0:80'\n", 2, "page.listen", "there is no token_file"),
         ("[page]\nhosts = 'gpu1.lab'\n", 2, "page.hosts", "there is no token_file"),
         ("[page]\nlisten = '[::]:80'\n", 2, "page.listen", "can be reached from other machines"),
-        ("[report]\nweekly = 'monday 08:00'\n", 2, "report.weekly", "is sent nowhere"),
         # No TOML.
         ("[page]\nlisten = localhost\n", 2, "", "this is not TOML (text stands in quotes)"),
         (FILLER + "idle_for = 30s\n", 4, "", "text stands in quotes"),

@@ -67,7 +67,6 @@ def test_the_example_shows_every_section_and_nearly_every_key() -> None:
         ("cluster", "idle"),
         ("fleet", "hosts"),
         ("page", "person"),
-        ("report", "weekly"),
         ("machine", "operators"),
     }
     assert wanted - shown == TABLES | files | engines | unset

@@ -1,7 +1,5 @@
 """Where something is missing or mistyped, fallow says so, why, and what to do."""
 
-import json
-import os
 import pathlib
 import signal
 
@@ -85,20 +83,6 @@ def test_up_says_which_signal_ended_it(simulated: Fallow, number: int) -> None:
     running.process.send_signal(number)
     assert running.until("ended by ").endswith(f"ended by {signal.Signals(number).name}")
     assert running.process.wait(LIMIT_S) == -number
-
-
-@pytest.mark.parametrize("form", ["table", "json", "csv", "html"])
-def test_a_report_without_history_writes_its_file_and_refuses_a_wrong_path(
-    fallow: Fallow, tmp_path: pathlib.Path, form: str
-) -> None:
-    file = tmp_path / "report"
-    done = fallow("report", "--format", form, "-o", str(file))
-    assert (done.returncode, "there is no history" in done.stderr) == (0, True), done
-    assert file.read_text()
-    if form == "json":
-        assert json.loads(file.read_text())
-    assert fallow("report", "--format", form, "-o", str(tmp_path / "nowhere" / "report")).returncode == 2
-    assert not os.path.exists(tmp_path / "nowhere")
 
 
 def test_a_mistyped_user_to_ignore_is_refused_with_the_one_that_was_meant(simulated: Fallow) -> None:

@@ -4,10 +4,8 @@ import csv
 import datetime
 import io
 import json
-import os
 import pathlib
 import re
-import subprocess
 import time
 from collections.abc import Iterable
 
@@ -20,7 +18,6 @@ from fallow.engine.history.writer import HistoryWriter
 from tests.conftest import Fallow
 from tests.engine.history.life import gpu_status, holder
 from tests.interfaces.cli.filled import Fill
-from tests.places import LIMIT_S
 
 HOUR_S = 3600
 
@@ -228,15 +225,6 @@ def test_what_simulated_gpus_did_is_in_no_report_of_the_real_ones_and_the_other_
     assert "ada" not in recorded("report", "--by", "user", "--simulate=3xH100").stdout
 
 
-@pytest.mark.parametrize("form", ["table", "json", "csv", "html"])
-def test_it_is_written_to_a_file(recorded: Fallow, tmp_path: pathlib.Path, form: str) -> None:
-    target = tmp_path / "out"
-    done = recorded("report", "--format", form, "-o", str(target))
-    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
-    assert "NVIDIA H100 80GB HBM3" in target.read_text()
-    assert "\x1b" not in target.read_text()
-
-
 def test_without_history_a_sentence_says_who_records_it(fallow: Fallow) -> None:
     done = fallow("report")
     assert (done.returncode, done.stdout) == (0, "")
@@ -269,15 +257,9 @@ def test_history_of_another_time_is_told_apart_from_none(fallow: Fallow) -> None
         (("--fleet", "--by", "node"), 2, "--by node is not told of a fleet; write host, gpu, user, job or day"),
         (("--fleet", "--format", "html"), 2, "--fleet is not told as html; write --format table, json or csv"),
         (("--fleet", "--cluster"), 2, "--cluster does not go with --fleet"),
-        (("--dry-run",), 2, "--dry-run is for --mail"),
-        (("--mail", "--format", "csv"), 2, "--format does not go with --mail"),
-        (("--mail", "-o", "x"), 2, "-o does not go with --mail"),
-        (("--mail",), 2, "the report cannot be sent: there is no config"),
         (("--price", "cheap"), 2, "is not a price"),
         (("--price", "$1", "--price", "T4=1€"), 2, "one currency"),
         (("--format", "pdf"), 2, "pdf"),
-        (("-o", "/no/such/folder/x"), 2, "cannot be written"),
-        (("-o", "/"), 2, "cannot be written"),
         (("extra",), 2, "extra"),
     ],
 )
@@ -305,61 +287,6 @@ def test_a_report_needs_no_driver_and_loads_no_more_than_it_prints(recorded: Fal
         recorded, "from fallow.interfaces.cli.main import main\nassert main(['report', '--format', 'csv']) == 0"
     )
     assert loaded.isdisjoint({"fallow.readers.nvml_library", "rich", "jinja2", "asyncio"})
-
-
-def limited(fallow: Fallow, *words: str) -> subprocess.CompletedProcess[str]:
-    """fallow where no file may grow, as on a full disk."""
-    return subprocess.run(
-        ["sh", "-c", 'ulimit -f 0; exec fallow "$@"', "sh", *words],
-        env=fallow.environ,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=LIMIT_S,
-    )
-
-
-@pytest.mark.parametrize("form", ["table", "html"])
-def test_a_report_that_cannot_be_written_leaves_the_file_as_it_was(
-    recorded: Fallow, tmp_path: pathlib.Path, form: str
-) -> None:
-    """F5: it was emptied first."""
-    folder = tmp_path / "reports"
-    folder.mkdir()
-    target = folder / "report"
-    target.write_text("the last one")
-    done = limited(recorded, "report", "--format", form, "-o", str(target))
-    assert done.returncode == 125
-    assert f"the report cannot be written to {target}: File too large" in done.stderr
-    assert target.read_text() == "the last one"
-    assert os.listdir(folder) == ["report"], "and nothing is left beside it"
-
-
-def test_a_report_takes_the_place_of_a_file_whole_and_keeps_its_mode_its_owner_and_its_links(
-    recorded: Fallow, tmp_path: pathlib.Path
-) -> None:
-    """F5"""
-    target, link = tmp_path / "report", tmp_path / "latest"
-    target.write_text("the last one")
-    target.chmod(0o640)
-    link.symlink_to("report")
-    before = target.stat()
-    with open(target) as reading:
-        assert recorded("report", "--format", "csv", "-o", str(link)).returncode == 0
-        assert reading.read() == "the last one", "who reads the old one reads all of it"
-    after = target.stat()
-    assert link.is_symlink()
-    assert target.read_text().startswith("gpu,")
-    assert (after.st_mode, after.st_uid, after.st_gid) == (before.st_mode, before.st_uid, before.st_gid)
-    assert after.st_ino != before.st_ino
-    assert not [name for name in os.listdir(tmp_path) if name.startswith(".")]
-
-
-def test_a_report_goes_to_what_is_no_file_too(recorded: Fallow) -> None:
-    """F5: a device has no place beside it."""
-    done = recorded("report", "--format", "csv", "-o", "/dev/stdout")
-    assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.startswith("gpu,")
 
 
 @pytest.mark.more

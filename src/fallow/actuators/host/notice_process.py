@@ -28,16 +28,11 @@ def send(
     urls: Sequence[str],
     title: str,
     text: str,
-    page: str | None = None,
 ) -> list[Outcome]:
-    """Send a message from a separate process; return the outcome of each address, without its secrets.
-
-    `page`: a report as HTML, to be attached.
-    """
-    limit_s = send_notice.LIMIT_S if page is None else send_notice.REPORT_LIMIT_S
-    order = {"urls": list(urls), "title": title, "text": text, "page": page, "limit_s": limit_s}
+    """Send a message from a separate process; return the outcome of each address, without its secrets."""
+    order = {"urls": list(urls), "title": title, "text": text}
     try:
-        answers = _ask(helpers, environ, order, _START_S + limit_s)
+        answers = _ask(helpers, environ, order, _START_S + send_notice.LIMIT_S)
     except FallowError as error:
         return [Outcome(False, str(error))] * len(urls)
     return [Outcome(kind == "ok", words) for kind, words in answers]
@@ -78,7 +73,7 @@ def main() -> None:
     if "text" in order:
 
         def work(url: str) -> tuple[str, str]:
-            outcome = send_notice.deliver(url, order["title"], order["text"], order["limit_s"], order["page"])
+            outcome = send_notice.deliver(url, order["title"], order["text"])
             return "ok" if outcome.ok else "failed", outcome.words
     else:
         work = _judged

@@ -6,23 +6,18 @@ from urllib.parse import urlsplit
 
 from fallow.core.errors import FallowError, PartMissing, WrongUsage
 from fallow.core.findings import Outcome
-from fallow.core.plain_text import as_plain, as_plain_table, as_plain_text
+from fallow.core.plain_text import as_plain, as_plain_text
 
 LIMIT_S = 15.0
-REPORT_LIMIT_S = 90.0
-"""Nothing waits for a report, and it may be sent twice if a server that takes it slowly is given up."""
-PAGE_NAME = "report.html"
 
 
-def deliver(url: str, title: str, text: str, limit_s: float = LIMIT_S, page: str | None = None) -> Outcome:
+def deliver(url: str, title: str, text: str, limit_s: float = LIMIT_S) -> Outcome:
     """Send a notice as plain text: through Apprise if it knows the address, else as JSON to a plain web address.
 
-    With a page it is a report: a table, and the page attached where the service takes attachments. The limit is for
-    the service: Apprise is loaded before it begins, which takes seconds on a busy machine.
+    The limit is for the service: Apprise is loaded before it begins, which takes seconds on a busy machine.
     """
-    plain = as_plain_text(text) if page is None else as_plain_table(text)
     why = refusal(url)
-    failure = str(why) if why else _within(limit_s, lambda: _send(url, as_plain(title), plain, page))
+    failure = str(why) if why else _within(limit_s, lambda: _send(url, as_plain(title), as_plain_text(text)))
     to = without_secrets(url)
     return Outcome(failure is None, f"told {to}" if failure is None else f"could not tell {to}: {failure}")
 
@@ -63,7 +58,7 @@ def _apprise() -> Any:  # noqa: ANN401  a module without types
     return import_module("apprise")
 
 
-def _send(url: str, title: str, text: str, page: str | None) -> str | None:
+def _send(url: str, title: str, text: str) -> str | None:
     """Send a notice; return why that failed, or None."""
     try:
         apprise = _apprise()
@@ -73,16 +68,8 @@ def _send(url: str, title: str, text: str, page: str | None) -> str | None:
     if not postbox.add(url):
         return _post(url, title, text)
     # Declared as text: a service that wants HTML gets it escaped.
-    attached = None if page is None else _attached(page)
-    sent = postbox.notify(title=title, body=text, body_format=apprise.NotifyFormat.TEXT, attach=attached)
+    sent = postbox.notify(title=title, body=text, body_format=apprise.NotifyFormat.TEXT)
     return None if sent else "Apprise could not deliver it"
-
-
-def _attached(page: str) -> Any:  # noqa: ANN401  a class without types
-    from importlib import import_module  # noqa: PLC0415  loaded only to send a report
-
-    memory = import_module("apprise.attachment.memory")
-    return memory.AttachMemory(content=page, name=PAGE_NAME, mimetype="text/html")
 
 
 def _post(url: str, title: str, text: str) -> str | None:

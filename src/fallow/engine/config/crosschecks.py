@@ -33,7 +33,6 @@ def contradictions(config: Config, numbers: Numbers) -> Iterator[Fault]:
         yield from _idle_rule(("idle", number), rule)
     for number, guard in guards:
         yield from _guard(("guard", number), guard)
-    yield from _report(config)
     yield from _page(config.page)
     yield from _cluster(config.cluster)
     yield from _fleet(config.fleet)
@@ -98,13 +97,6 @@ def _guard(path: Path, guard: Guard) -> Iterator[Fault]:
     for found in contradictions_of(guard.rules(longest_gap_s=0.0)):
         at: Path = (*path, found.key) if found.place is None else (*path, found.key, found.place)
         yield Fault(at, found.sentence, found.way, () if found.rests_on is None else ((*path, found.rests_on),))
-
-
-def _report(config: Config) -> Iterator[Fault]:
-    if config.report.weekly is not None and not config.report_urls:
-        sentence = "the report of the week is sent nowhere: neither [report] nor [notices] names an address"
-        others = (("report", "urls"), ("notices", "urls"))
-        yield Fault(("report", "weekly"), sentence, 'add urls = ["mailto://…"] below [report]', others)
 
 
 def _page(page: Page) -> Iterator[Fault]:

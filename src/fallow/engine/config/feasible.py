@@ -63,7 +63,6 @@ class Feasible:
                 yield from self._guard(("guard", number), guard)
                 yield from _lists(("guard", number), guard.gpus, gpus)
         yield from self._notices(("notices", "urls"), config.notices.urls)
-        yield from self._notices(("report", "urls"), config.report.urls)
         template = config.notices.people.template
         if template is not None:
             yield from self._notices(("notices", "people", "template"), (template.sample,))

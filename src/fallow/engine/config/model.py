@@ -85,15 +85,6 @@ class Notices(Section):
         return PeopleRules(people.template, grouping, people.system_users)
 
 
-class Reports(Section):
-    """Where the report is sent, and when the daemon sends it."""
-
-    urls: types.Several[types.Url] = by_default(())
-    """The addresses that the report is sent to, as Apprise writes them; without any, those of `[notices]`."""
-    weekly: types.WeekTime | None = by_default(None)
-    """When the daemon sends the report of the last seven days, in local time, as `"monday 08:00"`."""
-
-
 class Page(Section):
     """The web page, its API and the metrics."""
 
@@ -147,17 +138,10 @@ class Config(Section):
     """The web page, its API and the metrics."""
     history: History = by_default({})
     """How long history is kept for reports."""
-    report: Reports = by_default({})
-    """Where the report is sent, and when the daemon sends it."""
     cluster: Cluster = by_default({})
     """A cluster that this daemon looks at."""
     fleet: Fleet = by_default({})
     """Other machines whose daemons this one asks and shows."""
-
-    @property
-    def report_urls(self) -> tuple[str, ...]:
-        """Return where the report is sent."""
-        return self.report.urls or self.notices.urls
 
     @property
     def fillers(self) -> tuple[Filler, ...]:

@@ -25,7 +25,6 @@ from fallow.core.did_you_mean import did_you_mean
 from fallow.core.errors import WrongUsage
 from fallow.core.idle_answer import OLDEST_LOOK_S
 from fallow.core.money import parse_price
-from fallow.core.week_time import WeeklyTime, weekly_time
 from fallow.engine.conditions.machine import parse_unless
 from fallow.engine.conditions.parse import parse_job_condition
 from fallow.engine.config.listen_address import Address, address
@@ -240,11 +239,6 @@ def _is_ipv6(word: str) -> bool:
     except ValueError:
         return False
     return True
-
-
-def week_time(value: object) -> WeeklyTime:
-    """Return a weekday and a time of `monday 08:00`."""
-    return weekly_time(text(value))
 
 
 def url(value: object) -> str:

@@ -16,7 +16,6 @@ from fallow.core.actions import HostAction
 from fallow.core.address_template import AddressTemplate
 from fallow.core.errors import WrongUsage
 from fallow.core.units import CELSIUS
-from fallow.core.week_time import WeeklyTime
 from fallow.engine.config import parse_values
 from fallow.engine.config.gpu_lists import gpu_list
 from fallow.engine.config.listen_address import Address
@@ -93,9 +92,6 @@ Command = Annotated[tuple[str, ...], *_typed(parse_values.command, anyOf=[_WORDS
 Gpus = Annotated[str, *_typed(gpu_list, anyOf=_GPUS, examples=["all", "0-3", [0, 2]])]
 Between = Annotated[
     tuple[int, int], *_typed(parse_values.between, type="string", pattern="-", examples=["22:00-06:00"])
-]
-WeekTime = Annotated[
-    WeeklyTime, *_typed(parse_values.week_time, type="string", pattern=":", examples=["monday 08:00"])
 ]
 Place = Annotated[str, *_typed(parse_values.place, type="string", pattern="^[/~]")]
 HomePlace = Annotated[str, *_typed(parse_values.place_at_home, type="string", pattern="^[/~]")]

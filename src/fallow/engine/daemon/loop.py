@@ -44,7 +44,6 @@ from fallow.engine.machine.world import World
 from fallow.engine.notify.lost_gpus import LostGpus
 from fallow.engine.notify.notifier import notifier_for
 from fallow.engine.notify.people import People
-from fallow.engine.notify.weekly_report import WeeklyReport
 from fallow.engine.owners.known import KnownOwners
 from fallow.engine.owners.names import with_names
 from fallow.engine.park.parking import Parking
@@ -97,7 +96,6 @@ class Daemon:
         self.config = Config()
         self._notifier = notifier_for(run, self.config.notices.urls, self.config.notices.rules)
         self._people = People(run, self.config.notices.people_rules)
-        self._weekly_report = WeeklyReport(run, self.config.report.weekly, file)
         self._owners = KnownOwners(world, say)
         self._conditions = JobConditions(world, self._owners, say)
         self.parking = Parking(run, self._owners)
@@ -214,7 +212,6 @@ class Daemon:
             self.fleet.end()
             self._notifier.close()  # it sends the notices that wait, within a few seconds
             self._people.close()
-            self._weekly_report.close()
             self._history.close()
             self.journal.close()
             self.reloads.close()
@@ -240,7 +237,6 @@ class Daemon:
             self._notifier = notifier_for(self._run, config.notices.urls, config.notices.rules)
             self._people.close()
             self._people = People(self._run, config.notices.people_rules)
-        self._weekly_report.change(config.report.weekly, self.file)
         rules, rules_before = ((each.idle, each.protect, each.machine.every) for each in (config, before))
         if rules != rules_before:
             self._enforcer.change(*rules)
@@ -281,7 +277,6 @@ class Daemon:
             ("the fleet", self.fleet.turn),
             ("notices", self._notifier.turn),
             ("notices to people", self._people.turn),
-            ("the weekly report", self._weekly_report.turn),
             ("the journal", self.journal.turn),
         ):
             with around(part):

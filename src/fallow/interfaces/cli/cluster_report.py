@@ -1,7 +1,6 @@
 """`fallow report --cluster`: what the GPUs of the cluster did, by node, partition, account, namespace or user."""
 
 import argparse
-import io
 import sys
 
 from fallow.core.cluster_usage import KINDS, UsageReport, usage_report
@@ -9,7 +8,6 @@ from fallow.core.errors import FallowError
 from fallow.core.money import Prices
 from fallow.engine.answers.report import prices_in_force
 from fallow.engine.machine.world import World
-from fallow.interfaces.cli.report import write_to
 from fallow.interfaces.render import cluster_report
 from fallow.interfaces.stderr import Stderr
 
@@ -35,9 +33,9 @@ def run(args: argparse.Namespace, world: World, voice: Stderr, given: Prices) ->
             raise FallowError(f"the daemon could not be asked what the cluster did: {daemon.trouble}")
     if not report.rows:
         voice.note(_why_nothing(report))
-        if args.format == "table" and args.output is None:
+        if args.format == "table":
             return 0
-    _print(report, args.format, args.output)
+    _print(report, args.format)
     return 0
 
 
@@ -48,21 +46,13 @@ def _why_nothing(report: UsageReport) -> str:
     return "nothing of that time is kept of a cluster; `fallow up` with [cluster] records it while it runs"
 
 
-def _print(report: UsageReport, form: str, output: str | None) -> None:
-    if form == "table" and output is None:
-        cluster_report.show_table(report, None)
-        return
+def _print(report: UsageReport, form: str) -> None:
     if form == "table":
-        file = io.StringIO()
-        cluster_report.show_table(report, file)
-        text = file.getvalue()
-    else:
-        text = {
-            "json": cluster_report.as_json,
-            "csv": cluster_report.as_csv,
-            "html": cluster_report.as_html,
-        }[form](report)
-    if output is None:
-        sys.stdout.write(text)
-    else:
-        write_to(output, text)
+        cluster_report.show_table(report)
+        return
+    text = {
+        "json": cluster_report.as_json,
+        "csv": cluster_report.as_csv,
+        "html": cluster_report.as_html,
+    }[form](report)
+    sys.stdout.write(text)

@@ -1,13 +1,11 @@
 """`fallow report --fleet`: the hours of all hosts that the daemon asks, added up by host, GPU, user, job or day."""
 
 import argparse
-import io
 import sys
 
 from fallow.core.errors import NoDaemon, WrongUsage
 from fallow.engine.machine.daemon_client import Facts
 from fallow.engine.machine.world import World
-from fallow.interfaces.cli.report import write_to
 from fallow.interfaces.render import fleet_report
 from fallow.interfaces.render.as_json import as_text
 from fallow.interfaces.stderr import Stderr
@@ -30,16 +28,7 @@ def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
 
 
 def _print(found: Facts, args: argparse.Namespace) -> None:
-    if args.format == "table" and args.output is None:
-        fleet_report.show_table(found, args.by, None)
-        return
     if args.format == "table":
-        file = io.StringIO()
-        fleet_report.show_table(found, args.by, file)
-        text = file.getvalue()
-    else:
-        text = f"{as_text(found)}\n" if args.format == "json" else fleet_report.as_csv(found, args.by)
-    if args.output is None:
-        sys.stdout.write(text)
-    else:
-        write_to(args.output, text)
+        fleet_report.show_table(found, args.by)
+        return
+    sys.stdout.write(f"{as_text(found)}\n" if args.format == "json" else fleet_report.as_csv(found, args.by))

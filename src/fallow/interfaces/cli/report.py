@@ -1,16 +1,12 @@
 """`fallow report`: the hours of each activity, and what idle hours cost."""
 
 import argparse
-import io
-import os
 import sys
 from collections.abc import Sequence
 from functools import partial
-from typing import TextIO
 
-from fallow.actuators.files.atomic_file import replace_file
 from fallow.core.cluster_usage import KINDS
-from fallow.core.errors import FallowError, NotPermitted, WrongUsage
+from fallow.core.errors import WrongUsage
 from fallow.core.fleet import FLEET_KINDS
 from fallow.core.moments import Moment, moment
 from fallow.core.money import prices_from
@@ -27,21 +23,17 @@ from fallow.policies.cost import By
 ABOUT = """\
 Add up the hours in which each GPU was free, filled, busy, idle, stuck or
 unknown, and what the idle and stuck hours cost. Only time in which `fallow up`
-ran is counted. With --cluster add up the GPUs of the cluster that it watches.
-
-exit codes with --mail: 0 sent; 75 some addresses did not take it, and the
-message names them; 125 none did"""
+ran is counted. With --cluster add up the GPUs of the cluster that it watches."""
 EXAMPLES = """\
   fallow report                             the last 7 days, by GPU
   fallow report --by user --price 2.50/h    what each user left unused
   fallow report --cluster --by account --price 2.50/h
   fallow report --since 2026-11-01 --until 2026-11-08 --by day
-  fallow report --since 30d --by job --format csv -o jobs.csv
+  fallow report --since 30d --by job --format csv > jobs.csv
   fallow report --since 30d --by hour --format csv    what is idle when
-  fallow report --mail --dry-run            what would be mailed, and to whom
   fallow report --fleet --by user           over all hosts under [fleet]
-  fallow report --fleet --by gpu --format csv -o all.csv
-  fallow report --price H100=2.50/h --price T4=0.40/h --format html -o week.html"""
+  fallow report --fleet --by gpu --format csv > all.csv
+  fallow report --price H100=2.50/h --price T4=0.40/h --format html > week.html"""
 
 _HOUR = "hour"
 _CLUSTER_KINDS = [kind for kind in KINDS if kind != "cluster"]
@@ -79,12 +71,7 @@ def add_options(made: Parser) -> None:
         "week; the others have both",
         "table",
     )
-    add("-o --output FILE", str, "write the report to FILE (default: print it)")
     add_alone(made)
-    made.add_argument(
-        "--mail", action="store_true", help="send it to the addresses of [report] or [notices] in the config"
-    )
-    made.add_argument("--dry-run", action="store_true", help="with --mail: print what would be sent, send nothing")
     made.add_argument(
         "--fleet",
         action="store_true",
@@ -97,7 +84,6 @@ def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
     given = prices_from(args.price)
     if args.cluster and args.fleet:
         raise WrongUsage("--cluster does not go with --fleet", "leave one of them out")
-    _demand_mailable(args)
     _demand_kind(args)
     now_s = world.clock.wall_s()
     since_s, until_s = _span(args, now_s)
@@ -110,28 +96,11 @@ def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
         from fallow.interfaces.cli import fleet_report
 
         return fleet_report.run(args, world, voice)
-    urls = _addresses(world) if args.mail else ()
     asker = Asker(world, voice.note, voice.detail, alone=args.alone)
     with open_report(asker, since_s, until_s, given) as report:
-        if urls:
-            from fallow.interfaces.cli.report_mail import send
-
-            send(report, By(args.by), urls, world, voice, dry_run=args.dry_run)
-        elif report.intervals or args.format != "table" or args.output is not None:
-            _print_or_write(report, args.by, args.format, args.output)
+        if report.intervals or args.format != "table":
+            _print(report, args.by, args.format)
     return 0
-
-
-def _demand_mailable(args: argparse.Namespace) -> None:
-    """Raise WrongUsage for options that do not go with --mail, or need it."""
-    if args.dry_run and not args.mail:
-        raise WrongUsage("--dry-run is for --mail", "leave it out: a report changes nothing")
-    if not args.mail:
-        return
-    other = "--cluster" * args.cluster or "--fleet" * args.fleet or "-o" * (args.output is not None)
-    if other or args.format != "table":
-        raise WrongUsage(f"{other or '--format'} does not go with --mail", "leave one of them out")
-    args.by = args.by or By.USER.value
 
 
 def _span(args: argparse.Namespace, now_s: float) -> tuple[float, float]:
@@ -172,9 +141,9 @@ def _demand_kind(args: argparse.Namespace) -> None:
     raise WrongUsage(f"--by {args.by} is not told of a {about}", f"write {', '.join(kinds[:-1])} or {kinds[-1]}")
 
 
-def _print(report: Report, kind: str, form: str, file: TextIO | None) -> None:
+def _print(report: Report, kind: str, form: str) -> None:
     if kind == _HOUR:
-        (file or sys.stdout).write(report_text.hours_as_csv(report))
+        sys.stdout.write(report_text.hours_as_csv(report))
         return
     by = By(kind)
     match form:
@@ -187,38 +156,6 @@ def _print(report: Report, kind: str, form: str, file: TextIO | None) -> None:
 
             text = as_html(report, by)
         case _:
-            report_text.show_table(report, by, file)
+            report_text.show_table(report, by)
             return
-    (file or sys.stdout).write(text)
-
-
-def _addresses(world: World) -> tuple[str, ...]:
-    from fallow.interfaces.cli.report_mail import addresses
-
-    return addresses(world)
-
-
-def _print_or_write(report: Report, kind: str, form: str, path: str | None) -> None:
-    if path is None:
-        _print(report, kind, form, None)
-        return
-    text = io.StringIO(newline="")
-    _print(report, kind, form, text)
-    write_to(path, text.getvalue())
-
-
-def write_to(path: str, text: str) -> None:
-    """Write a report to a file in one step, so that a failure leaves the file as it was."""
-    try:
-        replace_file(path, text)
-    except PermissionError:
-        raise NotPermitted(f"{path} is not yours to write") from None
-    except OSError as error:
-        kind = (
-            WrongUsage
-            if isinstance(error, FileNotFoundError | IsADirectoryError | NotADirectoryError)
-            else FallowError
-        )
-        raise kind(
-            f"the report cannot be written to {path}: {error.strerror or os.strerror(error.errno or 0)}"
-        ) from None
+    sys.stdout.write(text)

@@ -3,7 +3,7 @@
 import csv
 import io
 from datetime import UTC, datetime
-from typing import Any, TextIO
+from typing import Any
 
 from fallow.core.cluster_usage import UsageReport, UsageRow
 from fallow.core.units import printable
@@ -17,11 +17,11 @@ _MOST_LINES = 100
 _SECOND_MS = 1000
 
 
-def show_table(report: UsageReport, file: TextIO | None) -> None:
+def show_table(report: UsageReport) -> None:
     """Print the hours of each line, its cost if there is a price, and the whole."""
     from fallow.interfaces.render.table import show_hours
 
-    show_hours(title_of(report), _heads(report), _rows(report), 1, file)
+    show_hours(title_of(report), _heads(report), _rows(report), 1)
 
 
 def title_of(report: UsageReport) -> str:

@@ -4,7 +4,6 @@ import csv
 import io
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import TextIO
 
 from fallow.core.activity import Activity
 from fallow.core.fleet import FleetBy
@@ -24,7 +23,7 @@ _COLUMNS: dict[FleetBy, tuple[str, ...]] = {
 _TIMES = ("observed_s", *(f"{activity.value}_s" for activity in Activity))
 
 
-def show_table(found: Facts, by: FleetBy, file: TextIO | None) -> None:
+def show_table(found: Facts, by: FleetBy) -> None:
     """Print the hours of each line, what they cost, and the whole."""
     from fallow.interfaces.render.table import show_hours
 
@@ -34,7 +33,7 @@ def show_table(found: Facts, by: FleetBy, file: TextIO | None) -> None:
     total = _row(found["total"], ["total", *[""] * (len(names) - 1)], found["currency"])
     since, until = (datetime.fromisoformat(found[end]).astimezone(UTC) for end in ("since", "until"))
     title = f"hours from {since:%Y-%m-%d %H:%M} to {until:%Y-%m-%d %H:%M} UTC"
-    show_hours(title, heads, [*rows, total], len(names), file)
+    show_hours(title, heads, [*rows, total], len(names))
 
 
 def as_csv(found: Facts, by: FleetBy) -> str:

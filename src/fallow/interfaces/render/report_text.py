@@ -8,7 +8,7 @@ import io
 import re
 from collections.abc import Iterable
 from datetime import UTC, datetime
-from typing import Any, TextIO
+from typing import Any
 
 from fallow import __version__
 from fallow.core.activity import Activity
@@ -108,7 +108,7 @@ def names_for_people(line: Line, by: By, cards: dict[str, Card]) -> list[str]:
     return [f"{card.host} {card.label}" if several else card.label, card.name]
 
 
-def show_table(report: Report, by: By, file: TextIO | None) -> None:
+def show_table(report: Report, by: By) -> None:
     """Print the time of each activity, energy and cost where they are known, the totals, and how it was made."""
     from fallow.interfaces.render.table import note_width, show_hours
 
@@ -132,8 +132,8 @@ def show_table(report: Report, by: By, file: TextIO | None) -> None:
         rows.append(row)
     what = f" ({models.pop()})" if len(models) == 1 else ""
     title = f"{machine_in_words(report)}{what}, {span_in_words(report)}"
-    notes = ["", *heat_lines(report, note_width(file)), *footnotes(report, by)]
-    show_hours(title, heads, rows, words, file, notes)
+    notes = ["", *heat_lines(report, note_width()), *footnotes(report, by)]
+    show_hours(title, heads, rows, words, notes)
 
 
 def heat_lines(report: Report, width: int) -> list[str]:

@@ -65,9 +65,9 @@ def progress_line(text: str, file: TextIO) -> str | None:
     return None if screen.is_dumb else f"\r\x1b[K{screen.cut(text, screen.width - 1)}"
 
 
-def note_width(file: TextIO | None) -> int:
+def note_width() -> int:
     """Return how wide the notes below a report may be: as its table, and at most 80 letters."""
-    return min(Screen(file).width, _NOTE_WIDTH)
+    return min(Screen().width, _NOTE_WIDTH)
 
 
 def show_hours(
@@ -75,14 +75,13 @@ def show_hours(
     heads: Sequence[str],
     rows: Sequence[Sequence[str]],
     words: int,
-    file: TextIO | None,
     notes: Sequence[str] = (),
 ) -> None:
     """Print a report: the first `words` columns are text, the others numbers, headed in their activity's colour.
 
     Notes stand below it, in lines of at most `note_width`.
     """
-    screen = Screen(file)
+    screen = Screen()
     named = [Styled(head, LOOKS[Activity(head)].terminal) if head in list(Activity) else head for head in heads]
     columns = [
         Column(head, right=at >= words, folds=True, least=_NAME_LEAST if at == 0 else 0, rank=_LEFT_OUT.get(name, 0))
@@ -90,7 +89,7 @@ def show_hours(
     ]
     above = [screen.styled(Styled(line, "bold")) for line in folded_to(printable(title), screen.width)]
     below: list[str] = []
-    width = note_width(file)
+    width = note_width()
     for note in notes:
         told = screen.spelled(printable(note))
         below += [told] if cells(told) <= width else folded_to(told, width)
