@@ -32,12 +32,6 @@ class Http(Protocol):
     """Asks servers of this machine. It never waits longer than it may, and reads no more than a limit."""
 
     def __call__(
-        self,
-        to: Endpoint,
-        method: str,
-        target: str,
-        headers: Mapping[str, str],
-        limit_s: float,
-        body: bytes = b"",
+        self, to: Endpoint, method: str, target: str, headers: Mapping[str, str], limit_s: float
     ) -> HttpAnswer | Unknown:
         """Return the answer, or why there is none."""

@@ -1,7 +1,7 @@
 """A parked job: its memory is off its GPUs, its processes live, and it can be woken.
 
 PARKING   its memory is on its way off the GPUs
-PARKED    it is off: in host memory, or where a server that sleeps puts it
+PARKED    it is off, in host memory
 WAKING    it is on its way back
 """
 
@@ -14,17 +14,6 @@ from fallow.core.units import bytes_for_people
 from fallow.core.value import value
 
 
-class ParkWay(StrEnum):
-    """How a job was parked, and so how it is woken."""
-
-    CHECKPOINT = "checkpoint"
-    """The driver moved its memory to the host, and holds its GPU work back."""
-    VLLM = "vllm"
-    """The server was asked to sleep."""
-    OLLAMA = "ollama"
-    """The server was asked to unload its models, and loads one at the next request for it."""
-
-
 class ParkStage(StrEnum):
     """How far a job is on its way off its GPUs or back."""
 
@@ -33,23 +22,19 @@ class ParkStage(StrEnum):
     WAKING = "waking"
 
 
-_WHERE = {ParkWay.VLLM: "vLLM sleeps", ParkWay.OLLAMA: "ollama has unloaded its models"}
-
-
 @value
 class ParkedJob:
     """A job that was parked. Its first process identifies it."""
 
     first: Process
     processes: tuple[Process, ...]
-    """All processes that were taken off; of a server that sleeps, also the server."""
+    """All processes that were taken off."""
     user: str
     name: str
     """Its name for people, as everybody may read it."""
     gpus: tuple[tuple[str, int], ...]
     """The UUIDs of the GPUs that it held, and how many bytes it held of each."""
     since_wall_s: float
-    way: ParkWay = ParkWay.CHECKPOINT
     stage: ParkStage = ParkStage.PARKED
     trouble: str = ""
     """Why it could not be woken, the last time."""
@@ -57,12 +42,6 @@ class ParkedJob:
     """The kind, the id and the name of its owner."""
     holders: tuple[Process, ...] = ()
     """Those of its processes that held the GPUs."""
-    server: Process | None = None
-    """The server that sleeps."""
-    port: int = 0
-    """Where that server listens."""
-    server_uid: int | None = None
-    """The user that the server ran as when it was parked."""
 
     @property
     def memory_bytes(self) -> int:
@@ -81,13 +60,13 @@ class ParkedJob:
 
     @property
     def where(self) -> str:
-        """Return where its memory is now: `20.1 GiB in host memory`, `vLLM sleeps`."""
-        return _WHERE.get(self.way) or f"{bytes_for_people(self.memory_bytes)} in host memory"
+        """Return where its memory is now: `20.1 GiB in host memory`."""
+        return f"{bytes_for_people(self.memory_bytes)} in host memory"
 
     @property
     def how_to_wake(self) -> str:
-        """Return the command that wakes it; ollama wakes by itself."""
-        return "the next request wakes it" if self.way is ParkWay.OLLAMA else f"fallow wake pid:{self.first.pid}"
+        """Return the command that wakes it."""
+        return f"fallow wake pid:{self.first.pid}"
 
     @property
     def in_words(self) -> str:

@@ -36,19 +36,13 @@ class LocalHttp:
         self._rights_of = only_ours if rights_of is None else rights_of
 
     def __call__(
-        self,
-        to: Endpoint,
-        method: str,
-        target: str,
-        headers: Mapping[str, str],
-        limit_s: float,
-        body: bytes = b"",
+        self, to: Endpoint, method: str, target: str, headers: Mapping[str, str], limit_s: float
     ) -> HttpAnswer | Unknown:
         """Return the answer of the server, or why there is none."""
         until_s = self._clock.monotonic_s() + limit_s
         where = _place(to)
         try:
-            words = question(method, target, "localhost", headers, body)
+            words = question(method, target, "localhost", headers)
             # A port may change hands, so it must have been the same user's before and after the connection.
             before = listener_of(to.port) if to.port else None
             if to.port and before is not None and before not in to.users:

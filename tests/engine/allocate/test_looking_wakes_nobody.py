@@ -62,7 +62,7 @@ def test_looking_at_claims_wakes_no_launch_that_waits(world: World, looks: Calla
 
 def test_a_job_that_is_woken_wakes_no_launch_while_it_looks_for_fillers(world: World) -> None:
     me = Process(1, 1)
-    job = ParkedJob(me, (me,), "eve", "job 1 (vllm)", ((UUIDS[0], 1),), 0.0)
+    job = ParkedJob(me, (me,), "eve", "job 1 (python)", ((UUIDS[0], 1),), 0.0)
     os.close(world.folder.open(UUIDS[0]))
     watch = FolderWatch(world.folder, time.sleep)
     with kept_free(world, job):

@@ -11,7 +11,7 @@ from fallow.core.process import Process
 from fallow.core.unknown import Unknown
 from fallow.engine.jobs.ports import ParkResult
 from fallow.engine.machine.world import World
-from fallow.engine.park.ways import Ways
+from fallow.engine.park.checkpointed import Checkpoints
 from fallow.readers.host_memory import room_bytes
 from fallow.readers.proc import Proc
 from tests.places import LIMIT_S
@@ -57,12 +57,12 @@ def test_what_is_on_its_way_into_host_memory_is_not_given_to_another_job(process
         ParkedJob(each, (each,), "eve", "job", (("GPU-1", int(free * 0.6)),), 0.0, holders=(each,))
         for each in processes
     )
-    ways, results = Ways(world, driver), list[ParkResult]()
-    thread = Thread(target=lambda: results.append(ways.park(first, first.holders)[1]))
+    checkpoints, results = Checkpoints(world, driver), list[ParkResult]()
+    thread = Thread(target=lambda: results.append(checkpoints.park(first)[1]))
     thread.start()
     try:
         assert driver.moves.wait(LIMIT_S)
-        _, refused = ways.park(second, second.holders)
+        _, refused = checkpoints.park(second)
         assert not refused.parked
         assert refused.in_doubt, "it is not stopped for it: there is room once the other is parked"
         assert "for jobs that are being parked now" in refused.words
@@ -71,4 +71,4 @@ def test_what_is_on_its_way_into_host_memory_is_not_given_to_another_job(process
         driver.may_go_on.set()
         thread.join(LIMIT_S)
     assert [each.parked for each in results] == [True]
-    assert ways.park(second, second.holders)[1].parked, "the memory of this test was moved nowhere"
+    assert checkpoints.park(second)[1].parked, "the memory of this test was moved nowhere"

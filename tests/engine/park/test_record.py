@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fallow.core.errors import FallowError
-from fallow.core.parked import ParkedJob, ParkWay
+from fallow.core.parked import ParkedJob
 from fallow.core.process import Process
 from fallow.core.value import replace
 from fallow.engine.machine.world import World
@@ -30,47 +30,20 @@ def record(folder: pathlib.Path) -> ParkRecord:
 def test_what_is_written_is_read_again_without_processes_that_have_ended(tmp_path: pathlib.Path) -> None:
     owner = ("notebook", "1234", "train.ipynb")
     sizes = (("GPU-1", 2**34), ("GPU-2", 1))
-    job = ParkedJob(
-        ME,
-        (ME, GONE),
-        "ada",
-        "job 7 (python)",
-        sizes,
-        1.5,
-        ParkWay.VLLM,
-        owner=owner,
-        holders=(ME,),
-        server=ME,
-        port=80,
-        server_uid=7,
-    )
+    job = ParkedJob(ME, (ME, GONE), "ada", "job 7 (python)", sizes, 1.5, owner=owner, holders=(ME,))
     ended = ParkedJob(GONE, (GONE,), "eve", "job 8 (python)", (), 2.5)
     record(tmp_path / "state").write([job, ended])
     (read,) = record(tmp_path / "state").read()
     assert read.processes == (ME,)
-    assert (read.user, read.gpus, read.owner, read.server, read.port, read.server_uid, read.way) == (
-        *("ada", sizes, owner, ME, 80, 7),
-        ParkWay.VLLM,
-    )
+    assert (read.user, read.gpus, read.owner) == ("ada", sizes, owner)
     assert (tmp_path / "state" / "parked").stat().st_mode & 0o777 == 0o600
 
 
-@pytest.mark.parametrize(
-    ("way", "holder", "server", "stays"),
-    [
-        (ParkWay.CHECKPOINT, ME, None, True),
-        (ParkWay.CHECKPOINT, GONE, None, False),
-        (ParkWay.VLLM, ME, ME, True),
-        (ParkWay.VLLM, GONE, ME, False),
-        (ParkWay.VLLM, ME, GONE, False),
-        (ParkWay.OLLAMA, GONE, ME, True),
-        (ParkWay.OLLAMA, ME, GONE, False),
-    ],
-)
+@pytest.mark.parametrize(("holder", "stays"), [(ME, True), (GONE, False)])
 def test_a_job_is_forgotten_once_nothing_that_held_its_gpus_lives(
-    tmp_path: pathlib.Path, way: ParkWay, holder: Process, server: Process | None, stays: bool
+    tmp_path: pathlib.Path, holder: Process, stays: bool
 ) -> None:
-    job = ParkedJob(ME, (ME, GONE), "eve", "job", (("GPU-1", 1),), 0.0, way, holders=(holder,), server=server)
+    job = ParkedJob(ME, (ME, GONE), "eve", "job", (("GPU-1", 1),), 0.0, holders=(holder,))
     assert (record(tmp_path / "state").living(job) is not None) is stays
 
 
@@ -101,11 +74,7 @@ LINE = {
     "name": "job",
     "gpus": [["GPU-1", 5]],
     "since_wall_s": 1.0,
-    "way": "checkpoint",
     "owner": ["process", "", ""],
-    "server": None,
-    "port": 0,
-    "server_uid": None,
 }
 lines = st.one_of(
     st.text(max_size=40),

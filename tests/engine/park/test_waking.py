@@ -4,7 +4,6 @@ import fcntl
 import grp
 import os
 import pathlib
-import shutil
 import subprocess
 import sys
 import termios
@@ -15,14 +14,13 @@ from jupyter_client.blocking.client import BlockingKernelClient
 
 from tests.conftest import Fallow
 from tests.cuda_process import CudaProcess
-from tests.engine.park.parked_jobs import CHECKPOINTED, MIB, RUNNING, keep, parked, start_up, tensors
+from tests.engine.park.parked_jobs import CHECKPOINTED, MIB, RUNNING, keep, on_the_card, parked, start_up, tensors
 from tests.interfaces.cli.filled import Fill
 from tests.places import LIMIT_S, REPOSITORY
 from tests.real_owners import Jupyter
 from tests.standin import World
-from tests.waiting import PROGRAM_S, end, end_group, until
+from tests.waiting import PROGRAM_S, end, until
 
-HERE = pathlib.Path(__file__).parent
 ADA, EVE = 61001, 61002
 HOLD = f"""
 from cuda.bindings import driver
@@ -144,40 +142,28 @@ def as_user(uid: int | str, *words: str, **variables: str) -> "subprocess.Comple
 @pytest.mark.as_root
 @pytest.mark.more
 def test_a_user_wakes_what_roots_daemon_has_parked_and_nobody_elses_and_an_operator_wakes_any(
-    simulated: Fallow, open_folder: pathlib.Path, tmp_path: pathlib.Path
+    world: World, fallow: Fallow, library: pathlib.Path, open_folder: pathlib.Path, tmp_path: pathlib.Path
 ) -> None:
     group = min((each for each in grp.getgrall() if 0 < each.gr_gid < ADA), key=lambda each: each.gr_gid)
     socket = str(open_folder / "run" / "fallow.sock")
-    script, wrong = open_folder / "vllm", open_folder / "wrong"
-    shutil.copy(HERE / "sleeping_server.py", script)
-    wrong.write_text("")
-    environ = {**simulated.on("1"), "FALLOW_TEST_ANSWERS": str(wrong)}
-    server = subprocess.Popen(
-        ["/usr/bin/python3", str(script), "serve"],
-        env=environ,
-        user=ADA,
-        cwd="/",
-        start_new_session=True,
-        stdout=subprocess.PIPE,
-    )
-    simulated.environ["FALLOW_SOCKET"] = socket
+    fallow.environ["FALLOW_SOCKET"] = socket
+    job = on_the_card(world, library, 20 * MIB)
     try:
-        assert server.stdout is not None
-        assert server.stdout.readline()
-        up: Fill = start_up(simulated, tmp_path, more=f'operators = "{group.gr_name}"\n')
+        assert job(f"os.setresuid({ADA}, {ADA}, {ADA})") is None
+        up = start_up(fallow, tmp_path, more=f'operators = "{group.gr_name}"\n')
         up.until("was parked")
-        variables = {"FALLOW_SOCKET": socket, "FALLOW_SIMULATE": "4xH100"}
-        refused = as_user(EVE, "wake", f"pid:{server.pid}", **variables)
+        variables = {"FALLOW_SOCKET": socket}
+        refused = as_user(EVE, "wake", f"pid:{job.pid}", **variables)
         assert refused.returncode == 77, refused
         assert "only 61001, root and operators may wake it" in refused.stderr
-        assert parked(simulated)[0]["stage"] == "parked"
+        assert parked(fallow)[0]["stage"] == "parked"
         woken = as_user(ADA, "wake", "mine", **variables)
         assert woken.returncode == 0, woken
         up.until("was woken")
         up.until("was parked")  # it is idle again
         assert as_user(EVE, "wake", "all", **variables).returncode == 77
-        operator = as_user(f"{EVE}:{group.gr_gid}", "wake", f"pid:{server.pid}", **variables)
+        operator = as_user(f"{EVE}:{group.gr_gid}", "wake", f"pid:{job.pid}", **variables)
         assert operator.returncode == 0, operator
         up.until("was woken")
     finally:
-        end_group(server)
+        job.kill()

@@ -7,7 +7,7 @@ that fails is reported and does not keep the others from their turn.
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from functools import partial
+from functools import cache, partial
 from signal import SIGHUP
 
 from fallow.actuators.host.sd_notify import ServiceManager
@@ -48,7 +48,7 @@ from fallow.engine.owners.known import KnownOwners
 from fallow.engine.owners.names import with_names
 from fallow.engine.park.parking import Parking
 from fallow.engine.park.room import gpus_now
-from fallow.engine.park.wishes import WakeWish, WishesOfOneTurn, Woken
+from fallow.engine.park.wishes import WakeWish, Woken, begin_waking
 
 _DAY_S = 86_400.0
 _QUIET_S = 0.03  # longer than it takes to distinguish a newcomer from a monitor, and to ask a filler to leave
@@ -159,11 +159,11 @@ class Daemon:
 
     def _answer_wakes(self) -> None:
         """Begin to wake the jobs that people want to wake, and answer them."""
-        wishes = WishesOfOneTurn(self.parking, partial(gpus_now, self._world))
+        look = cache(partial(gpus_now, self._world))
         for wish, waiting in self.wakes.asked():
             if waiting.set_running_or_notify_cancel():
                 try:
-                    waiting.set_result(wishes.answer(wish))
+                    waiting.set_result(begin_waking(self.parking, wish, look))
                 except FallowError as error:
                     waiting.set_exception(error)
                 except (OSError, MemoryError):

@@ -17,7 +17,7 @@ from fallow.core.gpu import COUNTED, HOLDER_FACTS, PLAIN_READINGS, Counters, Hol
 from fallow.core.gpu_status import GpuStatus, Status
 from fallow.core.interval import Interval, Party
 from fallow.core.owner import Owner, OwnerKind
-from fallow.core.parked import ParkedJob, ParkStage, ParkWay
+from fallow.core.parked import ParkedJob, ParkStage
 from fallow.core.process import Process
 from fallow.core.protections import ProtectedForGood, Protection, parse_target
 from fallow.core.reasons import Reason, WithReason
@@ -45,9 +45,8 @@ def parked(facts: Facts) -> ParkedJob:
         facts["job"],
         tuple((each["uuid"], each["memory_bytes"]) for each in facts["gpus"]),
         wall_s(facts["since"]),
-        ParkWay(facts["way"]),
-        ParkStage(facts["stage"]),
-        facts["trouble"] or "",
+        stage=ParkStage(facts["stage"]),
+        trouble=facts["trouble"] or "",
     )
 
 

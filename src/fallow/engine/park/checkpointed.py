@@ -1,9 +1,9 @@
 """Park a job by cuCheckpoint: its whole tree is taken off its GPUs, into host memory, or nothing of it is.
 
-Everything here may take a minute, so the daemon calls it in a thread.
+Everything here may take minutes, so the daemon calls it in threads.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import Lock
 
@@ -15,13 +15,17 @@ from fallow.core.parked import ParkedJob
 from fallow.core.process import Process
 from fallow.core.units import bytes_for_people
 from fallow.core.unknown import Unknown
+from fallow.core.value import replace
+from fallow.engine.jobs.ports import ParkResult
 from fallow.engine.machine.world import World
+from fallow.engine.park.place import kept_free
 from fallow.readers.host_memory import room_bytes
 
 _LEAST_ROOM_BYTES = 1 << 30
 _ROOM = 0.1
 _MEMORY_IS_BACK_WITHIN_S = 5.0
 _LOOK_AGAIN_S = 0.25
+Parked = tuple[ParkedJob, ParkResult]
 
 
 class NoRoomYet(FallowError):
@@ -48,13 +52,36 @@ class Checkpoints:
         """Return why a job cannot be parked, as far as that is known without a look at its processes."""
         return self.why_unable() or self._why_no_room(job)
 
-    def why_not(self, job: ParkedJob, holders: Sequence[Process]) -> str | None:
+    def could_park(self, job: ParkedJob) -> Parked:
+        """Return how a job would be parked, or why it would not be."""
+        why_not = self._why_not(job)
+        return job, ParkResult(True, f"would park it: {job.where}") if why_not is None else ParkResult(False, why_not)
+
+    def park(self, job: ParkedJob) -> Parked:
+        """Take the whole tree of a job off its GPUs; return it as it is then. What fails in the middle is undone."""
+        why_not = self._why_not(job)
+        if why_not is not None:
+            return job, ParkResult(False, why_not)
+        began_s = self._world.clock.monotonic_s()
+        try:
+            with self._room_for(job):
+                take_off(self._driver, self._world.proc, job.processes)
+        except NoRoomYet as error:
+            return job, ParkResult(False, str(error), in_doubt=True)
+        except StaysOff as error:
+            return replace(job, trouble=str(error)), ParkResult(True, f"a part of it is parked: {error}")
+        except CheckpointFailed as error:
+            return job, ParkResult(False, f"{error}; it goes on as before")
+        took_s = self._world.clock.monotonic_s() - began_s
+        return job, ParkResult(True, f"{job.where}, after {took_s:.1f} s; {job.how_to_wake}")
+
+    def _why_not(self, job: ParkedJob) -> str | None:
         """Return why a job cannot be parked here now; None if nothing is known against it."""
         why_not = self.why_unable()
         if why_not is not None:
             return why_not
         try:
-            for process in holders:
+            for process in job.holders:
                 state = state_of(self._driver, self._world.proc, process)
                 if state != "running":
                     return f"pid {process.pid} " + (
@@ -66,26 +93,15 @@ class Checkpoints:
             return str(error)
         return self._why_no_room(job)
 
-    def park(self, job: ParkedJob) -> Outcome:
-        """Take the whole tree off its GPUs. What fails in the middle is undone, unless the outcome says otherwise.
-
-        Raise NoRoomYet if there is no room only because other jobs are being parked.
-        """
-        with self._room_for(job):
-            return self._park(job)
-
-    def _park(self, job: ParkedJob) -> Outcome:
-        began_s = self._world.clock.monotonic_s()
-        try:
-            take_off(self._driver, self._world.proc, job.processes)
-        except StaysOff:
-            raise
-        except CheckpointFailed as error:
-            return Outcome(False, f"{error}; it goes on as before")
-        took_s = self._world.clock.monotonic_s() - began_s
-        return Outcome(True, f"{job.where}, after {took_s:.1f} s; {job.how_to_wake}")
-
     def wake(self, job: ParkedJob) -> Outcome:
+        """Put all of it back on its GPUs, which are kept free for it meanwhile."""
+        try:
+            with kept_free(self._world, job):
+                return self._put_back(job)
+        except FallowError as error:
+            return Outcome(False, str(error))
+
+    def _put_back(self, job: ParkedJob) -> Outcome:
         """Put all of it back; what fails in the middle is undone, and it stays parked."""
         why_not = self._driver.why_not()
         if why_not is not None:

@@ -32,21 +32,19 @@ from fallow.engine.jobs.ports import ParkResult
 from fallow.engine.machine.background import Background
 from fallow.engine.machine.claim_holders import claim_of
 from fallow.engine.owners.known import KnownOwners
-from fallow.engine.park.held_memory import KeptMemory, held_by
+from fallow.engine.park.checkpointed import Checkpoints
 from fallow.engine.park.record import ParkRecord
 from fallow.engine.park.room import gpus_now, reserved, why_no_room
 from fallow.engine.park.signs_of_life import SignsOfLife
-from fallow.engine.park.ways import Ways
 
 _LOOKED_AT_AGAIN_AFTER_S = 5.0
 _MOST_RESULTS = 1000
 _TRIED_AGAIN_AFTER_S = 30.0
 _MOST_PROCESSES = 256
-_MOST_THREADS = 64
-_MOST_OF_ONE_USER = 16
 _NO_THREAD = "the system has no thread left for it"
 Done = Callable[[], None]
 Look = Callable[[], Sequence[Gpu]]
+Sizes = tuple[tuple[str, int], ...]
 
 
 class Parking:
@@ -55,29 +53,28 @@ class Parking:
     def __init__(self, run: Run, owners: KnownOwners) -> None:
         self._run = run
         self._world = run.world
-        self._ways = Ways(run.world)
+        self._checkpoints = Checkpoints(run.world)
         self._record = ParkRecord(run.world)
         self._signs = SignsOfLife(run.world, owners)
         self._known = {job.first: job for job in self._record.read()}
         self._done: deque[Done] = deque()
         self._under_way: set[Hashable] = set()
         self._results: dict[Hashable, ParkResult] = {}
-        self._looked_s: dict[str, float] = {}
-        self._looking: set[str] = set()
+        self._looked_s = -math.inf
+        self._looking = False
         self._snapshot: Snapshot | None = None
         self._failed_s: dict[Process, float] = {}
-        self._kept_memory = KeptMemory()
         self.jobs: tuple[ParkedJob, ...] = tuple(self._known.values())
         """All of them, for any thread."""
 
     def open(self) -> None:
         """Open the driver, so that it is known before the first warning whether it can park at all."""
-        self._ways.open()
+        self._checkpoints.why_unable()
 
     def why_not(self, job: Job, processes: Sequence[AffectedProcess]) -> str | None:
         """Return why a job cannot be parked, as far as that is known before it is tried."""
         wanted = self._wanted(job, processes)
-        return wanted.why if isinstance(wanted, Unknown) else self._ways.why_never(wanted, tuple(job.members))
+        return wanted.why if isinstance(wanted, Unknown) else self._checkpoints.why_never(wanted)
 
     def begin(self, job: Job, processes: Sequence[AffectedProcess]) -> None:
         """Begin to park a job with all its processes; in a dry run, find out whether that could be done."""
@@ -89,12 +86,11 @@ class Parking:
         if not self._run.dry_run and not self._note(wanted):
             self._failed(job, "it could not be written down which job is parked")
             return
-        work = self._ways.could_park if self._run.dry_run else self._ways.park
-        holders = tuple(job.members)
+        work = self._checkpoints.could_park if self._run.dry_run else self._checkpoints.park
 
         def work_and_tell() -> None:
             try:
-                found, result = work(wanted, holders)
+                found, result = work(wanted)
             except BaseException as error:  # noqa: BLE001  what broke is in doubt, and the loop is told
                 found, result = wanted, ParkResult(False, f"it failed with {type(error).__name__}: {error}", True)
             self._done.append(lambda: self._parked(job, found, result))
@@ -125,7 +121,6 @@ class Parking:
         if not self._known:
             return
         self._forget_ended()
-        self._compare(snapshot)
         self._look_again()
         for job in [each for each in self._parked_now() if self._why_wait(each) is None]:
             sign = self._signs.of(job)
@@ -183,15 +178,10 @@ class Parking:
         tree = [Process(each.pid, each.birth) for each in processes if not isinstance(each.birth, Unknown)]
         if len(tree) > _MOST_PROCESSES:
             return Unknown(f"it has {len(tree)} processes, and at most {_MOST_PROCESSES} are parked together")
-        if sum(_lane(each.user) == _lane(job.user) and each.first != job.first for each in self.jobs) >= (
-            _MOST_OF_ONE_USER
-        ):
-            whose = job.user if _lane(job.user) else "users without an account"
-            return Unknown(f"{_MOST_OF_ONE_USER} jobs of {whose} are parked already, and no more are")
-        why_not = self._kept_memory.why_not(job) or self._own_claim(job, tree)
+        why_not = self._own_claim(job, tree)
         if why_not is not None:
             return Unknown(why_not)
-        sizes = held_by(self._snapshot, job.uuids, {process.pid for process in tree})
+        sizes = _held_by(self._snapshot, job.uuids, {process.pid for process in tree})
         if isinstance(sizes, Unknown):
             return sizes
         owner = job.owner
@@ -224,9 +214,6 @@ class Parking:
             self._drop(found)
             self._failed(job, result.words, in_doubt=result.in_doubt)
             return
-        for other in self._parked_now():
-            if other.server is not None and other.server == found.server:
-                self._drop(other)  # the same server, which has had other processes since
         self._put(replace(found, stage=ParkStage.PARKED, since_wall_s=self._world.clock.wall_s()))
         self._finished(job, result, "parked")
         self._tell(found, f"was parked: {result.words}")
@@ -254,7 +241,7 @@ class Parking:
 
         def work_and_tell() -> None:
             try:
-                outcome = self._ways.wake(job)
+                outcome = self._checkpoints.wake(job)
             except BaseException as error:  # noqa: BLE001  as above
                 outcome = Outcome(False, f"it failed with {type(error).__name__}: {error}")
             self._done.append(lambda: self._woken(job, outcome))
@@ -285,47 +272,28 @@ class Parking:
             return None
 
     def _look_again(self) -> None:
-        """Have a thread for each user ask whether what is parked still is: a person may have woken it otherwise.
-
-        So nobody waits for the silent servers of others. Users without an account share a thread.
-        """
-        if self._run.dry_run:
+        """Have a thread ask whether what is parked still is: a person may have woken it otherwise."""
+        now_s, parked = self._world.clock.monotonic_s(), self._parked_now()
+        is_due = now_s - self._looked_s >= _LOOKED_AT_AGAIN_AFTER_S
+        if self._run.dry_run or self._looking or not parked or not is_due:
             return
-        now_s, lanes = self._world.clock.monotonic_s(), dict[str, list[ParkedJob]]()
-        for job in self._parked_now():
-            lanes.setdefault(_lane(job.user), []).append(job)
-        self._looked_s = {lane: at_s for lane, at_s in self._looked_s.items() if lane in lanes}
-        for lane, parked in lanes.items():
-            due = now_s - self._looked_s.get(lane, -math.inf) >= _LOOKED_AT_AGAIN_AFTER_S
-            if due and lane not in self._looking and len(self._looking) < _MOST_THREADS:
-                self._looking.add(lane)
-                self._looked_s[lane] = now_s
-                name = f"looking at parked jobs of {lane or 'others'}"
-                if not self._in_thread(name, partial(self._look_at, lane, parked)):
-                    self._looking.discard(lane)
+        self._looked_s = now_s
+        self._looking = self._in_thread("looking at parked jobs", partial(self._look_at, parked))
 
-    def _look_at(self, lane: str, parked: Iterable[ParkedJob]) -> None:
+    def _look_at(self, parked: Iterable[ParkedJob]) -> None:
         awake: list[ParkedJob] = []
         try:
-            awake += [job for job in parked if self._ways.is_parked(job) is False]
+            awake += [job for job in parked if self._checkpoints.is_parked(job) is False]
         finally:
-            self._done.append(lambda: self._looked(lane, awake))
+            self._done.append(lambda: self._looked(awake))
 
-    def _looked(self, lane: str, awake: Iterable[ParkedJob]) -> None:
-        self._looking.discard(lane)
+    def _looked(self, awake: Iterable[ParkedJob]) -> None:
+        self._looking = False
         for job in awake:
             if self._known.get(job.first) == job:
                 self._drop(job)
                 self._run.say(f"{job.subject} is not parked any more: it is awake")
                 self._run.journal.outcome(job.subject, "parked", "it is awake, and is no longer parked", job.keys)
-
-    def _compare(self, snapshot: Snapshot) -> None:
-        """Forget those that say that they sleep while the driver lists their memory. Simulated GPUs always do."""
-        for job in self._kept_memory.found(self._parked_now(), snapshot) if self._world.simulated is None else ():
-            self._drop(job)
-            words = "it says that it sleeps, but it has kept its GPU memory, and is no longer called parked"
-            self._run.say(f"{job.subject}: {words}")
-            self._run.journal.outcome(job.subject, "parked", words, job.keys)
 
     def _forget_ended(self) -> None:
         for job in [each for each in self._known.values() if each.stage is not ParkStage.PARKING]:
@@ -389,6 +357,18 @@ def _name(owner: Owner) -> str:
     return "" if isinstance(owner.name, Unknown) else owner.name
 
 
-def _lane(user: str) -> str:
-    """Return the user; of those without an account, of whom a container has thousands, all are one."""
-    return "" if user.isdigit() else user
+def _held_by(snapshot: Snapshot | None, uuids: Iterable[str], pids: set[int]) -> Sizes | Unknown:
+    """Return how much processes hold of each of these GPUs."""
+    found: list[tuple[str, int]] = []
+    for uuid in uuids:
+        gpu = next((each for each in snapshot.gpus if each.uuid == uuid), None) if snapshot else None
+        if gpu is None or isinstance(gpu.holders, Unknown):
+            return Unknown(f"what it holds of GPU {uuid} is not known")
+        size = 0
+        for holder in gpu.holders:
+            if holder.pid in pids:
+                if isinstance(holder.memory_bytes, Unknown):
+                    return Unknown(f"how much GPU memory pid {holder.pid} holds is {holder.memory_bytes}")
+                size += holder.memory_bytes
+        found.append((uuid, size))
+    return tuple(found)

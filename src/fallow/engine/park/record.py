@@ -14,7 +14,7 @@ from fallow.actuators.files import state_folder
 from fallow.actuators.files.atomic_file import replace_file
 from fallow.core.errors import FallowError
 from fallow.core.owner import OwnerKind
-from fallow.core.parked import ParkedJob, ParkStage, ParkWay
+from fallow.core.parked import ParkedJob, ParkStage
 from fallow.core.process import Process
 from fallow.core.value import replace
 from fallow.engine.machine.world import World
@@ -46,15 +46,9 @@ class ParkRecord:
         return tuple(filter(None, (self.living(job) for job in jobs.values())))
 
     def living(self, job: ParkedJob) -> ParkedJob | None:
-        """Return the job with those of its processes that live; None if it has nothing to put back on its GPUs.
-
-        So it is once all that held them have ended, or the server that sleeps has. What an ollama runs ends when it
-        unloads; only the server counts then.
-        """
+        """Return the job with those of its processes that live; None if all that held its GPUs have ended."""
         alive = tuple(filter(self._lives, job.processes))
-        served = job.server is None or self._lives(job.server)
-        held = job.way is ParkWay.OLLAMA or any(map(self._lives, job.holders))
-        if not (alive and served and held):
+        if not (alive and any(map(self._lives, job.holders))):
             return None
         return job if alive == job.processes else replace(job, processes=alive)
 
@@ -83,17 +77,12 @@ def _line(job: ParkedJob) -> dict[str, Any]:
         "name": job.name,
         "gpus": job.gpus,
         "since_wall_s": job.since_wall_s,
-        "way": job.way,
         "owner": job.owner,
-        "server": None if job.server is None else _pair(job.server),
-        "port": job.port,
-        "server_uid": job.server_uid,
     }
 
 
 def _job(facts: Mapping[str, Any]) -> ParkedJob:
     kind, identity, name = facts["owner"]
-    server = facts["server"]
     return ParkedJob(
         first=_process(facts["first"]),
         processes=tuple(dict.fromkeys(map(_process, facts["processes"]))),
@@ -101,13 +90,9 @@ def _job(facts: Mapping[str, Any]) -> ParkedJob:
         name=str(facts["name"]),
         gpus=tuple((str(uuid), int(size)) for uuid, size in facts["gpus"]),
         since_wall_s=float(facts["since_wall_s"]),
-        way=ParkWay(facts["way"]),
         stage=ParkStage.PARKED,
         owner=(OwnerKind(kind).value, str(identity), str(name)),
         holders=tuple(dict.fromkeys(map(_process, facts["holders"]))),
-        server=None if server is None else _process(server),
-        port=int(facts["port"]),
-        server_uid=None if facts["server_uid"] is None else int(facts["server_uid"]),
     )
 
 

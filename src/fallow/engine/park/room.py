@@ -4,7 +4,7 @@ import os
 from collections.abc import Mapping, Sequence
 
 from fallow.core.gpu import Gpu, Holder
-from fallow.core.parked import ParkedJob, ParkWay
+from fallow.core.parked import ParkedJob
 from fallow.core.ports import Depth
 from fallow.core.reservations import Claim, Reservations
 from fallow.core.units import bytes_for_people, printable, program_name
@@ -32,7 +32,7 @@ def why_no_room(world: World, job: ParkedJob, gpus: Sequence[Gpu], claims: Claim
 
     Fillers are in nobody's way: they leave. Neither is our own claim, for another job that is being woken.
     """
-    for uuid, needed in () if job.way is ParkWay.OLLAMA else job.gpus:  # which finds its room itself
+    for uuid, needed in job.gpus:
         gpu = next((each for each in gpus if each.uuid == uuid), None)
         if gpu is None or gpu.trouble is not None:
             return f"GPU {uuid} is not to be seen" if gpu is None else f"GPU {gpu.label}: {gpu.trouble}"

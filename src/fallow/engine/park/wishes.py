@@ -1,15 +1,10 @@
 """Wishes to wake parked jobs: who asks, which jobs are meant, and what came of it."""
 
-from collections import Counter
-from functools import cache
-
-from fallow.core.errors import FallowError, NotPermitted
+from fallow.core.errors import NotPermitted
 from fallow.core.parked import ParkedJob
 from fallow.core.value import value
 from fallow.engine.allocate.job_subject import JobSubject, NamedOwner, concerns
 from fallow.engine.park.parking import Look, Parking
-
-_MOST_OF_ONE_USER = 4
 
 
 @value
@@ -29,20 +24,9 @@ class Woken:
     jobs: tuple[tuple[ParkedJob, str | None], ...]
 
 
-class WishesOfOneTurn:
-    """Answers the wishes that came between two turns of the loop: with one look at the GPUs, some of each user."""
-
-    def __init__(self, parking: Parking, look: Look) -> None:
-        self._parking = parking
-        self._look = cache(look)
-        self._asked = Counter[str]()
-
-    def answer(self, wish: WakeWish) -> Woken:
-        """Begin to wake the jobs that are meant; raise NotPermitted if all of them are others'."""
-        self._asked[wish.user] += 1
-        if self._asked[wish.user] > _MOST_OF_ONE_USER:
-            raise FallowError(f"{wish.user} has asked too often at once", "try again in a second")
-        return Woken(tuple(self._parking.wake(permitted(self._parking.jobs, wish), self._look)))
+def begin_waking(parking: Parking, wish: WakeWish, look: Look) -> Woken:
+    """Begin to wake the jobs that are meant; raise NotPermitted if all of them are others'."""
+    return Woken(tuple(parking.wake(permitted(parking.jobs, wish), look)))
 
 
 def permitted(jobs: tuple[ParkedJob, ...], wish: WakeWish) -> list[ParkedJob]:

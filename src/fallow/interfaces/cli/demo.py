@@ -6,6 +6,7 @@ import os
 import shlex
 import shutil
 import signal
+import socket
 import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
@@ -17,13 +18,11 @@ from fallow.core.activity import Activity
 from fallow.core.errors import FallowError
 from fallow.core.process import Process
 from fallow.core.units import span_s
-from fallow.core.unknown import Unknown
 from fallow.engine.machine.world import World
 from fallow.interfaces.cli.options import Parser, takes
 from fallow.interfaces.render.stream import shows_colour
 from fallow.interfaces.signals import Interruption, interruptible, uninterrupted
 from fallow.interfaces.stderr import Stderr
-from fallow.readers.listening import listening_ports
 from fallow.readers.proc import user_name
 
 ABOUT = """\
@@ -41,9 +40,6 @@ _CONFIG = f"""\
 every = "1s"
 price = 2.5
 currency = "USD"
-
-[page]
-listen = "127.0.0.1:0"
 
 [terminals]
 users = "ignore"
@@ -150,7 +146,8 @@ class _Stage:
         named = os.environ.get("PYTHONPATH")
         modules = named and os.pathsep.join(map(os.path.abspath, named.split(os.pathsep)))
         os.chdir(folder)
-        for name, text in {"fallow.toml": _CONFIG, **_PROGRAMS}.items():
+        self._address = _free_address()
+        for name, text in {"fallow.toml": f'{_CONFIG}\n[page]\nlisten = "{self._address}"\n', **_PROGRAMS}.items():
             with open(name, "w", encoding="utf-8") as file:
                 file.write(text)
         os.mkdir("bin")
@@ -182,14 +179,16 @@ class _Stage:
         """Return the sentence that says how long the page is there."""
         return f"The page at {self._page} stays until then." if self._page else "That was the story."
 
-    def tell_page(self, daemon: int) -> None:
-        """Say where the page of this daemon is once it is there; where that cannot be seen, it says so itself."""
+    def tell_page(self) -> None:
+        """Say where the page of the daemon is once it is there."""
+        host, _, port = self._address.partition(":")
         until_s = self.world.clock.monotonic_s() + _PATIENCE_S
-        while (ports := listening_ports(self.world.proc, daemon)) == [] and self.world.clock.monotonic_s() < until_s:
+        while self.world.clock.monotonic_s() < until_s:
+            with suppress(OSError), socket.create_connection((host, int(port))):
+                self._page = f"http://{self._address}/"
+                _print_heading(f"Open the page beside this: {self._page}")
+                return
             self.world.clock.sleep(_LOOK_AGAIN_S)
-        if ports and not isinstance(ports, Unknown):
-            self._page = f"http://127.0.0.1:{ports[0]}/"
-            _print_heading(f"Open the page beside this: {self._page}")
 
     def show(self, *words: str) -> None:
         """Run a fallow command as a person would, and print its output and exit code."""
@@ -200,10 +199,10 @@ class _Stage:
         if code:
             print(f"(exit code {code})", flush=True)
 
-    def start(self, *words: str) -> int:
+    def start(self, *words: str) -> None:
         """Start a fallow command that runs until the demonstration ends."""
         print(f"$ fallow {shlex.join(words)} &", flush=True)
-        return self._start(words)
+        self._start(words)
 
     def wait_until(self, activities: Callable[[dict[str, Activity]], bool]) -> None:
         """Wait until the daemon reports these activities of the GPUs."""
@@ -240,6 +239,13 @@ class _Stage:
         return pid
 
 
+def _free_address() -> str:
+    """Return an address of this machine at which nobody listens now."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        host, port = free.getsockname()
+        return f"{host}:{port}"
+
+
 def _print_heading(sentence: str) -> None:
     bold, plain = ("\033[1m", "\033[0m") if shows_colour(sys.stdout, os.environ) else ("", "")
     print(f"\n{bold}# {sentence}{plain}", flush=True)
@@ -247,7 +253,8 @@ def _print_heading(sentence: str) -> None:
 
 def _tell(stage: _Stage) -> None:
     stage.say("Four simulated GPUs. One daemon watches them, and lets background work in where nobody is.")
-    stage.tell_page(stage.start("up", "--config", "fallow.toml"))
+    stage.start("up", "--config", "fallow.toml")
+    stage.tell_page()
     stage.wait_until(lambda seen: seen.get("3") is Activity.FILLED)
     stage.show("status")
     stage.say("One job works. Another has forgotten to end: it holds its GPU and does nothing.")

@@ -33,7 +33,6 @@ class ParkedJob(Told):
     birth: int
     pids: tuple[int, ...]
     gpus: tuple[dict[str, Any], ...]
-    way: str
     stage: str
     since: datetime
     where: str

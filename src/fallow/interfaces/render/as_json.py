@@ -119,7 +119,6 @@ def parked_facts(job: ParkedJob) -> dict[str, Any]:
         "birth": job.first.birth,
         "pids": [process.pid for process in job.processes],
         "gpus": [{"uuid": uuid, "memory_bytes": size} for uuid, size in job.gpus],
-        "way": job.way.value,
         "stage": job.stage.value,
         "since": iso_time(job.since_wall_s),
         "where": job.where,

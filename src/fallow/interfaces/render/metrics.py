@@ -142,10 +142,10 @@ def _parked(board: Board) -> Metric:
     held: dict[tuple[str, ...], float] = {}
     for job in board.status.parked[:_MOST_HELD]:
         for uuid, size in job.gpus:
-            key = (labels.get(uuid, ""), uuid, job.user, job.way.value)
+            key = (labels.get(uuid, ""), uuid, job.user)
             held[key] = held.get(key, 0.0) + size
     what = "GPU memory that parked jobs held, and that is off the GPU now."
-    return gauge("fallow_parked_bytes", what, held.items(), (*_CARD, "user", "way"))
+    return gauge("fallow_parked_bytes", what, held.items(), (*_CARD, "user"))
 
 
 def _held(board: Board) -> Iterator[Metric]:

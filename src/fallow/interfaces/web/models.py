@@ -120,7 +120,6 @@ class Parked(BaseModel):
     birth: int
     pids: list[int]
     gpus: list[ParkedGpu]
-    way: Annotated[str, Field(description="checkpoint, vllm or ollama.")]
     stage: Annotated[str, Field(description="parking, parked or waking.")]
     since: Time
     where: str
