@@ -5,12 +5,11 @@ from fallow.core.value import value
 
 @value
 class Mistake:
-    """`where` is a path such as `filler[2].idle_for`, counted from 1; lines and columns count from 1 too."""
+    """`where` is a path such as `filler[2].idle_for`, counted from 1, as the line is."""
 
     sentence: str
     where: str = ""
     line: int | None = None
-    column: int | None = None
     suggestion: str = ""
 
     def in_file(self, file: str) -> str:

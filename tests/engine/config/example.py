@@ -2,18 +2,14 @@
 
 import re
 
-from hypothesis import settings
-
 from fallow.core.errors import ConfigWrong
 from fallow.core.mistake import Mistake
 from fallow.core.value import value
 from fallow.engine.config.load import understand
-from tests.length import examples
 from tests.places import REPOSITORY
 
 EXAMPLE = (REPOSITORY / "src" / "fallow" / "examples" / "fallow.toml").read_text()
 LINES = EXAMPLE.splitlines()
-modest = settings(max_examples=examples(100), deadline=None)
 
 
 @value

@@ -58,7 +58,6 @@ def test_the_json_has_the_mistakes_and_what_was_found(fallow: Fallow) -> None:
         "mistakes": [
             {
                 "line": 2,
-                "column": 1,
                 "path": "page.listen",
                 "sentence": "3 is not text",
                 "suggestion": "write it in quotes",

@@ -1,7 +1,7 @@
 """The config is one TOML file, which is checked as a whole before any of it is used.
 
 location        find the file and read it; readers.file_trust decides whether root may trust it
-parse_toml      parse it                      toml_positions  the line of each key
+parse_toml      parse it                      toml_lines      the line of each key
 parse_values    read values as people write   types           the types of the keys
 model           the sections, with            fillers, rules
 messages        pydantic's errors as sentences

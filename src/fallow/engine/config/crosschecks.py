@@ -9,7 +9,7 @@ from fallow.engine.config.gpu_lists import may_share
 from fallow.engine.config.messages import Fault
 from fallow.engine.config.model import Config, Page
 from fallow.engine.config.rules import Guard, Idle
-from fallow.engine.config.toml_positions import Path
+from fallow.engine.config.toml_lines import Path
 from fallow.engine.guard.contradictions import contradictions_of
 from fallow.policies.idle import When
 

@@ -26,7 +26,7 @@ from fallow.engine.config.messages import Fault, in_words
 from fallow.engine.config.model import Config
 from fallow.engine.config.persons import PersonFault, judged, shared_token
 from fallow.engine.config.rules import Guard, Idle
-from fallow.engine.config.toml_positions import Path
+from fallow.engine.config.toml_lines import Path
 from fallow.engine.fill.start import check_command
 from fallow.engine.jobs.perform import each_shortcoming, host_actuators, nobody_to_signal
 from fallow.engine.machine.run_as import RunAs, doubts_of, doubts_of_log, files_of_line, run_as

@@ -13,7 +13,7 @@ from fallow.engine.config.location import read
 from fallow.engine.config.messages import Fault, faults, in_words, inner_section, section_of
 from fallow.engine.config.model import SECTIONS, SEVERAL, Config
 from fallow.engine.config.parse_toml import parsed
-from fallow.engine.config.toml_positions import Path, Positions
+from fallow.engine.config.toml_lines import Lines, Path, line_of
 from fallow.engine.config.types import is_time
 
 Values = dict[str, object]
@@ -50,10 +50,10 @@ def understand(
     found = parsed(text)
     if isinstance(found, Mistake):
         raise ConfigWrong(file, [found])
-    values, positions = found
+    values, lines = found
     if remark is not None:
         for each in _plain_times(values):
-            remark(_placed(each, positions))
+            remark(_placed(each, values, lines))
     wrong: list[Fault] = []
     numbers: Numbers = {name: range(_count(values.get(name))) for name in SEVERAL}
     try:
@@ -63,18 +63,18 @@ def understand(
         sound, numbers = _sound(values, {_wrong_part(fault.path, values) for fault in wrong})
         config = Config.model_validate(sound)
     meant = {fault.meant for fault in wrong if fault.meant}
-    wrong = [fault for fault in wrong if fault.path not in meant or fault.path in positions.places]
+    wrong = [fault for fault in wrong if fault.path not in meant or fault.path in lines]
     bad = [*(_wrong_part(fault.path, values) for fault in wrong), *(_key(path) for path in meant)]
     for further in (contradictions, check):
         wrong += [] if further is None else [each for each in further(config, numbers) if not _spoilt(each, bad)]
     if let_pass is not None:
         for fault in wrong:
             if fault.may_pass:
-                let_pass(_placed(fault, positions))
+                let_pass(_placed(fault, values, lines))
         wrong = [fault for fault in wrong if not fault.may_pass]
     if wrong:
-        mistakes = (_placed(fault, positions) for fault in wrong)
-        raise ConfigWrong(file, sorted(mistakes, key=lambda mistake: (mistake.line or 0, mistake.column or 0)))
+        mistakes = (_placed(fault, values, lines) for fault in wrong)
+        raise ConfigWrong(file, sorted(mistakes, key=lambda mistake: (mistake.line or 0, mistake.where)))
     return config
 
 
@@ -172,10 +172,18 @@ def _count(given: object) -> int:
     return len(given) if isinstance(given, list) else 0
 
 
-def _placed(fault: Fault, positions: Positions) -> Mistake:
-    path = fault.path
-    # An item that is written without the brackets of its list has no position of its own.
-    while path and isinstance(path[-1], int) and path not in positions.places:
-        path = path[:-1]
-    place = positions.nearest(path)
-    return Mistake(fault.sentence, in_words(path), place.line, place.column, fault.suggestion)
+def _placed(fault: Fault, values: Values, lines: Lines) -> Mistake:
+    path = _as_written(fault.path, values)
+    return Mistake(fault.sentence, in_words(path), line_of(lines, path), fault.suggestion)
+
+
+def _as_written(path: Path, values: object) -> Path:
+    """Return the path without the number of an item that is written without the brackets of its list."""
+    for at, part in enumerate(path):
+        if isinstance(part, int):
+            if not isinstance(values, list):
+                return path[:at]
+            values = values[part]
+        elif isinstance(values, dict):
+            values = values.get(part)
+    return path

@@ -14,7 +14,7 @@ from fallow.core.value import value
 from fallow.engine.config.base import Section, descriptions
 from fallow.engine.config.model import SECTIONS, SEVERAL
 from fallow.engine.config.parse_values import shown
-from fallow.engine.config.toml_positions import Path
+from fallow.engine.config.toml_lines import Path
 
 _OF_A_KEY = "[key]"  # how pydantic marks that the key of a pair is wrong, and not its value
 _NEARLY_THE_SAME, _ALIKE = 0.85, 0.6

@@ -4,16 +4,16 @@ import re
 import tomllib
 
 from fallow.core.mistake import Mistake
-from fallow.engine.config.toml_positions import Positions
+from fallow.engine.config.toml_lines import Lines, lines_of
 
-_PLACE = r"\s*\(at (?:line (\d+), column (\d+)|end of document)\)$"
+_PLACE = r"\s*\(at (?:line (\d+), column \d+|end of document)\)$"
 _BARE_VALUE = r"""\s*[\w."'-]+\s*=\s*([^\s"'\[{#][^#]*?)\s*(?:#.*)?"""
 
 
-def parsed(text: str) -> tuple[dict[str, object], Positions] | Mistake:
-    """Return the values and their positions; or the mistake where the text stops being TOML."""
+def parsed(text: str) -> tuple[dict[str, object], Lines] | Mistake:
+    """Return the values and their lines; or the mistake where the text stops being TOML."""
     try:
-        return tomllib.loads(text), Positions(text)
+        return tomllib.loads(text), lines_of(text)
     except tomllib.TOMLDecodeError as error:
         return _mistake(text, str(error))
     except RecursionError:
@@ -28,12 +28,11 @@ def _mistake(text: str, message: str) -> Mistake:
     found = re.search(_PLACE, message)
     what = message[: found.start()] if found else message
     if found and found[1]:
-        line, column = int(found[1]), int(found[2])
+        line = int(found[1])
     else:
         line = max((number for number, words in enumerate(lines, start=1) if words.strip()), default=1)
-        column = len(lines[line - 1]) + 1
     sentence, suggestion = _in_words(what, lines[line - 1])
-    return Mistake(sentence, "", line, column, suggestion)
+    return Mistake(sentence, "", line, suggestion)
 
 
 def _in_words(what: str, line: str) -> tuple[str, str]:

@@ -116,7 +116,6 @@ def _print_json(
 def _row(mistake: Mistake) -> dict[str, object]:
     return {
         "line": mistake.line,
-        "column": mistake.column,
         "path": mistake.where,
         "sentence": mistake.sentence,
         "suggestion": mistake.suggestion,

@@ -65,4 +65,4 @@ def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:  # noqa: 
 
 def _mistake(row: dict[str, Any]) -> Mistake:
     sentence, where, suggestion = (printable(str(row.get(name))) for name in ("sentence", "where", "suggestion"))
-    return Mistake(sentence, where, row.get("line"), None, suggestion)
+    return Mistake(sentence, where, row.get("line"), suggestion)
