@@ -16,7 +16,6 @@ from fallow.core.units import bytes_for_people, duration_for_people, span_s
 from fallow.engine.daemon.sources import Sources
 from fallow.engine.stop.for_person import GRACE_S, SIGNAL, StoppedOne, is_subject
 from fallow.interfaces.web.caller import Refused, caller_of, demand_change, done, who_asks
-from fallow.interfaces.web.done_notes import PLACED, RELEASED, with_note
 from fallow.interfaces.web.forms import form_of
 from fallow.interfaces.web.login import Edition
 from fallow.interfaces.web.page_parts import Renderer
@@ -48,7 +47,7 @@ class Actions:
             same = (before.target, before.by_user) == (placed.target, placed.by_user)
             if same and before.id not in (placed.id, 0) and before.until_wall_s <= placed.until_wall_s:
                 done(lambda number=before.id: self._sources.release_protection(number, peer))  # type: ignore[misc]
-        return RedirectResponse(with_note(back_from(request), PLACED, placed.id), 303)
+        return RedirectResponse(back_from(request), 303)
 
     async def release(self, request: Request) -> Response:
         """End a protection before its time."""
@@ -56,7 +55,7 @@ class Actions:
         if not (number.isascii() and number.isdecimal() and len(number) < len("4000000000")):
             raise Refused(404, "usage", "there is no such protection")
         done(lambda: self._sources.release_protection(int(number), peer))
-        return RedirectResponse(with_note(back_from(request), RELEASED, int(number)), 303)
+        return RedirectResponse(back_from(request), 303)
 
     async def begin_stop(self, request: Request) -> Response:
         """Look at what a person wants to stop."""

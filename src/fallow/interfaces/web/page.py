@@ -13,7 +13,6 @@ from fallow.engine.daemon.sources import Sources
 from fallow.interfaces.render.colours import LOOKS
 from fallow.interfaces.web.actions import add_actions
 from fallow.interfaces.web.caller import Refused, caller_of, who_asks
-from fallow.interfaces.web.done_notes import note_of
 from fallow.interfaces.web.event_streams import Watchers
 from fallow.interfaces.web.login import add_login
 from fallow.interfaces.web.page_parts import Renderer
@@ -75,7 +74,6 @@ def make_pages(sources: Sources, renderer: Renderer, watchers: Watchers, static:
         caller = caller_of(request)
         made = await renderer.page(
             **who_asks(caller),
-            done=note_of(request, sources, sources.board()),
             show=request.query_params.get("show", ""),
             span=request.query_params.get("span", ""),
             edition=static.edition,

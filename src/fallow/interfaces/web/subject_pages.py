@@ -19,7 +19,6 @@ from fallow.engine.jobs.protections import affected_by, uuids_with_cards
 from fallow.engine.machine.timezone import LocalZone
 from fallow.interfaces.web import dashboard, subject_views, view_models
 from fallow.interfaces.web.caller import Caller, caller_of, who_asks
-from fallow.interfaces.web.done_notes import note_of
 from fallow.interfaces.web.ended_jobs import how_it_ended, within
 from fallow.interfaces.web.journal_rows import journal_rows
 from fallow.interfaces.web.page_parts import DURATIONS, Renderer
@@ -68,7 +67,6 @@ def add_subject_pages(
         hours, tables = await reads.added_up(caller.key, lambda: _added_up(found, reports, viewer, board))
         values = {
             "found": found,
-            "done": note_of(request, sources, board),
             "host": host,
             "version": fallow.__version__,
             "card": None if found.gpu is None or board is None else _card(found, board),
