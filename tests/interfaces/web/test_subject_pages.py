@@ -1,4 +1,4 @@
-"""The pages about one GPU, job, user and owner: everything leads somewhere, and nobody sees more than they may."""
+"""The pages about one GPU, job and user: everything leads somewhere, and nobody sees more than they may."""
 
 import html
 import pathlib
@@ -122,22 +122,14 @@ def test_a_lost_gpu_says_what_is_not_known(site: Site) -> None:
     assert "the GPU is lost" in page
 
 
-def test_a_user_leads_to_their_gpus_jobs_and_owners_with_hours_and_money(site: Site) -> None:
+def test_a_user_leads_to_their_gpus_and_jobs_with_hours_and_money(site: Site) -> None:
     page = site.ask("/users/bob").text
-    for address in (f"/gpus/{UUIDS[1]}", f"/jobs/{BOB}-{born(BOB)}", "/owners/notebook:4f1c"):
+    for address in (f"/gpus/{UUIDS[1]}", f"/jobs/{BOB}-{born(BOB)}"):
         assert f'href="{address}"' in page, address
     assert "Hours and money" in page
     assert re.search(r"<strong>0\.0\d USD</strong>", page), "two idle minutes cost some cents"
     assert "bob&#39;s job 50993 (python)" in page
     assert "dan&#39;s job 7" not in page, "that is not his"
-
-
-def test_an_owner_tells_its_users_and_gpus(site: Site) -> None:
-    page = site.ask("/owners/slurm:90117").text
-    assert "<h1>Slurm job 90117</h1>" in page
-    assert 'href="/users/ada"' in page
-    assert f'href="/gpus/{UUIDS[0]}"' in page
-    assert "Users in the last 7 days" in page
 
 
 def test_a_job_is_found_by_its_pid_and_after_its_end_in_the_journal(site: Site) -> None:
@@ -163,9 +155,7 @@ def test_a_job_is_found_by_its_pid_and_after_its_end_in_the_journal(site: Site) 
         "/users/-",
         "/users/%3F",
         "/users/" + "x" * 400,
-        "/owners/slurm",
-        "/owners/slurm:1",
-        "/owners/container:%3Cscript%3Ealert(1)%3C/script%3E",
+        "/users/%3Cscript%3Ealert(1)%3C/script%3E",
     ],
 )
 def test_what_nobody_has_heard_of_is_a_page_that_says_so(site: Site, path: str) -> None:
@@ -188,12 +178,10 @@ def test_a_browser_gets_a_page_with_a_way_home_for_an_unknown_path_and_a_program
 
 
 def test_others_see_no_command_line_and_no_name_of_a_notebook_anywhere(site: Site) -> None:
-    for path in (f"/gpus/{UUIDS[0]}", f"/jobs/{ADA}", "/users/ada", "/owners/slurm:90117", f"/gpus/{UUIDS[1]}"):
+    for path in (f"/gpus/{UUIDS[0]}", f"/jobs/{ADA}", "/users/ada", f"/gpus/{UUIDS[1]}"):
         page = site.ask(path).text
         assert SECRET not in page, path
         assert "train.ipynb" not in page, path
-    assert site.ask("/owners/notebook:train.ipynb").status == 404
-    assert site.ask("/api/v1/series?subject=owner:notebook:train.ipynb").status == 404
 
 
 def test_every_link_of_these_pages_leads_somewhere(site: Site) -> None:
@@ -204,13 +192,11 @@ def test_every_link_of_these_pages_leads_somewhere(site: Site) -> None:
         page = site.ask(path)
         assert page.status == 200, path
         links = {link.split("#")[0].split("?")[0] for link in re.findall(r'href="(/[^"]*)"', page.text)}
-        subjects = [
-            link for link in links if link == "/" or link.split("/")[1] in ("gpus", "jobs", "users", "owners")
-        ]
+        subjects = [link for link in links if link == "/" or link.split("/")[1] in ("gpus", "jobs", "users")]
         assert path == "/" or "/" in subjects, "there is a way back"
         waiting += [link for link in subjects if link not in seen]
         seen |= set(subjects)
-    assert {unquote(link).split("/")[1] for link in seen} >= {"gpus", "jobs", "users", "owners"}
+    assert {unquote(link).split("/")[1] for link in seen} >= {"gpus", "jobs", "users"}
 
 
 def test_programs_get_what_is_plotted(site: Site) -> None:
@@ -258,23 +244,6 @@ def test_a_person_goes_from_a_gpu_to_its_user_and_back(site: Site) -> None:
         page.get_by_role("link", name="All GPUs of box").click()
         page.wait_for_url(f"{site.url}/")
         assert wrong == []
-
-
-def test_who_calls_a_program_like_a_notebook_of_another_is_not_told_when_that_ran(tmp_path: pathlib.Path) -> None:
-    hers = Holder(666, 2**30, user="mallory", command="/tmp/notebook:train.ipynb", birth=1)
-
-    def with_hers(wall_s: float) -> Board:
-        made = board(wall_s)
-        assert made.full_status is not None
-        first, bobs, carols, *others = made.full_status.gpus
-        full = replace(made.full_status, gpus=(first, bobs, replace(carols, holders=(hers,)), *others))
-        return replace(made, status=seen_by(full, ANYBODY), full_status=full)
-
-    record(tmp_path, with_hers(SystemClock().wall_s()), 60)
-    with served(hall(with_hers), tmp_path) as site:
-        answer = site.ask("/api/v1/series?span=1h&subject=owner:notebook:train.ipynb")
-        assert answer.status == 404, "her program is not called like it, and his notebook is nobody else's"
-        assert "bob" not in text_of(site.ask("/owners/notebook:train.ipynb").text)
 
 
 def test_a_long_past_of_a_user_is_made_of_whole_stops(tmp_path: pathlib.Path) -> None:

@@ -19,21 +19,21 @@ from fallow.interfaces.web.subject_finder import SubjectFinder
 _SUBJECT = text(
     "subject",
     None,
-    pattern=r"^(gpu|job|user|owner):[^\s]{1,200}$",
-    meaning="`gpu:UUID` or its index, `job:PID-BIRTH`, `user:NAME`, `owner:KIND:NAME`; without it, all GPUs.",
+    pattern=r"^(gpu|job|user):[^\s]{1,200}$",
+    meaning="`gpu:UUID` or its index, `job:PID-BIRTH` or `user:NAME`; without it, all GPUs.",
 )
 
 
 def add_series(api: ApiRoutes, sources: Sources, plots: PlotReads, finder: SubjectFinder) -> None:
     """Add the route for what is plotted."""
-    finders = {"gpu": finder.gpu, "job": finder.job, "user": finder.user, "owner": finder.owner}
+    finders = {"gpu": finder.gpu, "job": finder.job, "user": finder.user}
 
     @api.get(
         "/series",
         "Series",
         "What GPUs did in equal steps, for plots",
         keys=(word("span", "24h", tuple(SPANS)), _SUBJECT),
-        problems={404: "There is no such GPU, job, user or owner."},
+        problems={404: "There is no such GPU, job or user."},
     )
     async def series(request: Request, span: str, subject: str | None) -> Response:
         caller, board = caller_of(request), sources.board()
@@ -41,7 +41,7 @@ def add_series(api: ApiRoutes, sources: Sources, plots: PlotReads, finder: Subje
             kind, _, name = subject.partition(":")
             found = await finders[kind](name, caller)
             if found is None:
-                raise Refused(404, "usage", "there is no such GPU, job, user or owner")
+                raise Refused(404, "usage", "there is no such GPU, job or user")
             what = found.plotted
         else:
             gpus = () if board is None else board.status.gpus

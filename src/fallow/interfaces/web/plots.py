@@ -41,7 +41,7 @@ _WHOLE_GPU = "Utilization, memory, power and temperature are those of a GPU with
 
 @value
 class Plotted:
-    """What is plotted: some GPUs, or all that a user, a job or an owner held."""
+    """What is plotted: some GPUs, or all that a user or a job held."""
 
     uuids: tuple[str, ...] | None
     """None for every GPU that history knows."""

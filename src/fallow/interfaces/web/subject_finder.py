@@ -1,14 +1,11 @@
-"""Find the GPU, job, user or owner that an address is about, as far as who asks may see it."""
+"""Find the GPU, job or user that an address is about, as far as who asks may see it."""
 
-from collections.abc import Callable
-
-from fallow.core.findings import USER, Event, gpu_key, process_key
+from fallow.core.findings import USER, gpu_key, process_key
 from fallow.core.gpu_status import GpuStatus
-from fallow.core.interval import NOBODY, SOMEBODY, Party
+from fallow.core.interval import NOBODY, SOMEBODY
 from fallow.core.units import is_number, shortened
 from fallow.core.unknown import Unknown
 from fallow.core.value import value
-from fallow.core.visibility import interval_seen_by, is_for_all
 from fallow.engine.daemon.sources import Sources
 from fallow.engine.history.report import Report
 from fallow.interfaces.web import dashboard, subject_views
@@ -33,7 +30,6 @@ class Found:
     plotted: Plotted
     held: tuple[Held, ...]
     keys: tuple[str, ...]
-    about: Callable[[Event], bool] | None = None
     gpu: GpuStatus | None = None
     uuid: str | None = None
     tables: tuple[By, ...] = ()
@@ -117,32 +113,13 @@ class SubjectFinder:
 
         if name in _NOT_NAMES:
             return None
-        is_here = bool(held) or claims or await self._was_there(caller, lambda party: party.user == name)
+        is_here = bool(held) or claims or await self._was_there(name, caller)
         if not is_here and not await self._is_told_of(caller, f"{USER}{name}"):
             return None
         return Found(
             *("user", name, dashboard.user_address(name), Plotted(None, name), held),
             (f"{USER}{name}", *subject_views.keys_of(held)),
             tables=(By.GPU, By.JOB),
-        )
-
-    async def owner(self, name: str, caller: Caller) -> Found | None:
-        """Find an owner whose job holds a GPU now, or did in the last 30 days, if the caller may read its name."""
-        everybody = held_now(self._sources.board(), caller.viewer)
-        held = tuple(one for one in everybody if subject_views.owner_name(one.seen) == name)
-        users = {str(one.holder.user) for one in held} or await self._users(caller, lambda party: party.job == name)
-        if ":" not in name or not users:
-            return None
-        # Others may have a notebook of that name, which is only for them: it does not count.
-        is_open = is_for_all(name) or self._sources.rights_of(caller.viewer).everything
-        own = None if is_open else caller.user if caller.user in users else min(users)
-        kind, _, short = name.partition(":")
-        label = next((one.seen.owner.label for one in held if not isinstance(one.seen.owner, Unknown)), "")
-        return Found(
-            *("owner", label or f"{kind} {short}", subject_views.owner_address(name), Plotted(None, own, name), held),
-            subject_views.keys_of(held),
-            about=(lambda event: event.subject.endswith(f", {label}")) if label else None,
-            tables=(By.GPU, By.USER),
         )
 
     async def _is_told_of(self, caller: Caller, key: str) -> bool:
@@ -154,18 +131,10 @@ class SubjectFinder:
         reports = await self._reads.reports(caller.key)
         return [] if isinstance(reports, str) else list(reports.values())
 
-    async def _was_there(self, caller: Caller, matches: Callable[[Party], bool]) -> bool:
-        """Return whether the last 30 days know such a party, by the names that the caller may read."""
-        return bool(await self._users(caller, matches))
-
-    async def _users(self, caller: Caller, matches: Callable[[Party], bool]) -> set[str]:
-        """Return the users of such parties in the last 30 days, by the names that the caller may read."""
+    async def _was_there(self, name: str, caller: Caller) -> bool:
+        """Return whether the last 30 days know such a user."""
         reports = await self._reads.reports(caller.key)
-        viewer = self._sources.rights_of(caller.viewer)
         intervals = () if isinstance(reports, str) else reports[MONTH].intervals
-
-        def found() -> set[str]:
-            parties = (party for one in intervals for party in interval_seen_by(one, viewer).parties)
-            return {party.user for party in parties if matches(party)}
-
-        return await self._reads.added_up(caller.key, found)
+        return await self._reads.added_up(
+            caller.key, lambda: any(party.user == name for one in intervals for party in one.parties)
+        )

@@ -1,4 +1,4 @@
-"""The pages about one GPU, job, user or owner. What nobody has heard of is 404, with a sentence."""
+"""The pages about one GPU, job or user. What nobody has heard of is 404, with a sentence."""
 
 from collections.abc import Awaitable, Callable
 
@@ -33,7 +33,6 @@ _MISSING = {
     "gpu": "There is no GPU {}: no GPU of this machine has that UUID or index, nor does history know it.",
     "job": "There is no job {}: no such process holds a GPU, nor does the journal tell of it.",
     "user": "There is no user {} here: they hold no GPU, and held none in the last 30 days.",
-    "owner": "There is no owner {} here: nothing of it holds a GPU, or did in the last 30 days.",
 }
 _PLOTS = {"gpu": "Over time", "user": "Their GPUs over time"}
 _OTHER_PLOTS = "Its GPUs over time"
@@ -60,7 +59,7 @@ def add_subject_pages(
             return HTMLResponse(renderer.missing(_MISSING[kind].format(shortened(name)), **about), 404)
         host = "fallow" if board is None else shortened(board.status.host)
         span = request.query_params.get("span", "")
-        told = await reads.events(caller.key, found.keys, found.about)
+        told = await reads.events(caller.key, found.keys)
         reports = await reads.reports(caller.key)
         rows = told if isinstance(told, str) else journal_rows(told, sources.clock.wall_s(), LocalZone())
         viewer = sources.rights_of(caller.viewer)
@@ -94,10 +93,6 @@ def add_subject_pages(
     @pages.get("/users/{name:path}")
     async def user(request: Request) -> Response:
         return await answer(request, "user", request.path_params["name"], finder.user)
-
-    @pages.get("/owners/{name:path}")
-    async def owner(request: Request) -> Response:
-        return await answer(request, "owner", request.path_params["name"], finder.owner)
 
 
 def _card(found: Found, board: Board) -> View:

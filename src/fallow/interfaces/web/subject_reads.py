@@ -1,4 +1,4 @@
-"""Read reports and the journal for the pages about a GPU, job, user or owner, and keep reports for a while."""
+"""Read reports and the journal for the pages about a GPU, job or user, and keep reports for a while."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
@@ -15,7 +15,6 @@ DAYS = (("24 hours", 86_400.0), ("7 days", 7 * 86_400.0), ("30 days", 30 * 86_40
 WEEK = "7 days"
 MONTH = "30 days"
 _LASTS_S = 120.0
-_EVENTS_READ = 500
 _EVENTS_OF_ONE = 200
 """More than the rows that are shown consist of: a stop is some ten events, and is shown whole."""
 
@@ -42,12 +41,10 @@ class SubjectReads:
                 return str(error)
         return self._kept[1]
 
-    async def events(
-        self, caller: str, keys: Iterable[str], about: Callable[[Event], bool] | None = None
-    ) -> list[Event] | str:
-        """Return the last events under these keys, and those among the last 500 that `about` finds, newest first."""
+    async def events(self, caller: str, keys: Iterable[str]) -> list[Event] | str:
+        """Return the last events under these keys, newest first."""
         try:
-            return await self._reads.ask(caller, lambda: self._journal(tuple(keys), about))
+            return await self._reads.ask(caller, lambda: self._journal(tuple(keys)))
         except FallowError as error:
             return str(error)
 
@@ -68,8 +65,6 @@ class SubjectReads:
             _ = report.cards  # read here, in the thread
         return made
 
-    def _journal(self, keys: tuple[str, ...], about: Callable[[Event], bool] | None) -> list[Event]:
+    def _journal(self, keys: tuple[str, ...]) -> list[Event]:
         found = {each.id: each for key in keys for each in self._sources.events(key, _EVENTS_OF_ONE)}
-        if about is not None:
-            found |= {each.id: each for each in self._sources.events(None, _EVENTS_READ) if about(each)}
         return sorted(found.values(), key=lambda each: -each.id)[:_EVENTS_OF_ONE]

@@ -1,4 +1,4 @@
-"""What the pages about a GPU, a job, a user and an owner show: what is used now, hours, money, whose they were.
+"""What the pages about a GPU, a job and a user show: what is used now, hours, money, whose they were.
 
 Hours are those of the report: if several share a GPU, each has a part of its time. Who held a GPU is matched as
 history has it; what a reader sees of a command is what `core/visibility.py` lets them see.
@@ -13,7 +13,6 @@ from fallow.core.findings import process_key
 from fallow.core.gpu import Holder
 from fallow.core.gpu_status import GpuStatus, people_on
 from fallow.core.interval import NOBODY, SOMEBODY, Interval, Party, party_of
-from fallow.core.owner import Owner, OwnerKind
 from fallow.core.units import bytes_for_people, shortened
 from fallow.core.unknown import Unknown
 from fallow.core.value import replace, value
@@ -28,7 +27,6 @@ _LONGEST = 96
 _LONGEST_NAME = 48
 _LINES_SHOWN = 12
 _HELD_SHOWN = 64
-_OWNED = tuple(f"{kind.value}:" for kind in OwnerKind)
 _WASTED = (Activity.IDLE, Activity.STUCK)
 
 
@@ -64,17 +62,6 @@ def job_address(holder: Holder) -> str:
     return f"/jobs/{holder.pid}" + ("" if isinstance(holder.birth, Unknown) else f"-{holder.birth}")
 
 
-def owner_name(holder: Holder) -> str | None:
-    """Return the name of its owner as history has it, `container:vllm-prod`; None if it has none that lasts."""
-    owner = holder.owner
-    return f"{owner.kind}:{owner.short_name}" if isinstance(owner, Owner) and owner.is_lasting else None
-
-
-def owner_address(name: str) -> str:
-    """Return the address of the page about an owner."""
-    return f"/owners/{quote(name, safe=':/')}"
-
-
 def keys_of(held: Iterable[Held]) -> tuple[str, ...]:
     """Return the keys of these processes in the journal."""
     births = ((one.holder.pid, one.holder.birth) for one in held)
@@ -87,7 +74,7 @@ def rows_of(held: Sequence[Held]) -> list[View]:
 
 
 def _row(one: Held) -> View:
-    seen, owner = one.seen, owner_name(one.seen)
+    seen = one.seen
     user = None if isinstance(seen.user, Unknown) else seen.user
     return {
         "gpu": one.gpu.label,
@@ -99,7 +86,6 @@ def _row(one: Held) -> View:
         "pid": seen.pid,
         "address": job_address(seen),
         "owner": "not known" if isinstance(seen.owner, Unknown) else shortened(seen.owner.label, _LONGEST_NAME),
-        "owner_address": "" if owner is None else owner_address(owner),
         "memory": "not known" if isinstance(seen.memory_bytes, Unknown) else bytes_for_people(seen.memory_bytes),
     }
 
@@ -173,4 +159,4 @@ def _named(line: Line, by: By, report: Report, board: Board | None) -> tuple[str
         known = user != SOMEBODY.user
         return user if known else "not known", dashboard.user_address(user) if known else "", ""
     job, user = line.name
-    return shortened(job, _LONGEST), owner_address(job) if job.startswith(_OWNED) else "", user
+    return shortened(job, _LONGEST), "", user

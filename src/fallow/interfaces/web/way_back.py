@@ -5,7 +5,7 @@ from urllib.parse import urlsplit
 from starlette.requests import Request
 
 HOME = "/"
-SUBJECTS = ("/gpus/", "/jobs/", "/users/", "/owners/")
+SUBJECTS = ("/gpus/", "/jobs/", "/users/")
 """How the addresses of the pages about one thing begin."""
 _LONGEST = 500
 
