@@ -139,7 +139,7 @@ def test_a_job_is_found_by_its_pid_and_after_its_end_in_the_journal(site: Site) 
     gone = site.ask("/jobs/7-77")
     assert gone.status == 200
     assert "it holds no GPU now" in gone.text
-    assert "History has no time of this job." in gone.text, "the hours of the machine are not its own"
+    assert "A job that holds no GPU has no hours here; the page of its user has them." in gone.text
 
 
 @pytest.mark.parametrize(

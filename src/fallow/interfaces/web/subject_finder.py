@@ -10,7 +10,6 @@ from fallow.engine.daemon.sources import Sources
 from fallow.engine.history.report import Report
 from fallow.interfaces.web import dashboard, subject_views
 from fallow.interfaces.web.caller import Caller
-from fallow.interfaces.web.ended_jobs import EndedJob
 from fallow.interfaces.web.plots import Plotted
 from fallow.interfaces.web.subject_reads import MONTH, SubjectReads
 from fallow.interfaces.web.subject_views import Held, held_now
@@ -34,8 +33,6 @@ class Found:
     uuid: str | None = None
     tables: tuple[By, ...] = ()
     lead: str = ""
-    ended: EndedJob | None = None
-    """What history has of a job that holds no GPU any more."""
 
 
 class SubjectFinder:
@@ -88,14 +85,8 @@ class SubjectFinder:
             told = await self._reads.events(caller.key, keys)
             if isinstance(told, str) or not told:
                 return None
-            ended = await self._reads.ended_job(caller.key, told)
-            party = ended.parties[0] if ended.parties else None
-            plotted = Plotted(()) if party is None else Plotted(ended.uuids, party.user, party.job)
             return Found(
-                *("job", title, address, plotted, (), keys),
-                tables=(By.GPU,),
-                lead=f"{told[0].subject}; it holds no GPU now",
-                ended=ended,
+                *("job", title, address, Plotted(()), (), keys), lead=f"{told[0].subject}; it holds no GPU now"
             )
         party, seen = held[0].party, held[0].seen
         command = "" if isinstance(seen.command, Unknown) else shortened(seen.command, _LONGEST)

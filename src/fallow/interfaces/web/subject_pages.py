@@ -19,7 +19,6 @@ from fallow.engine.jobs.protections import affected_by, uuids_with_cards
 from fallow.engine.machine.timezone import LocalZone
 from fallow.interfaces.web import dashboard, subject_views, view_models
 from fallow.interfaces.web.caller import Caller, caller_of, who_asks
-from fallow.interfaces.web.ended_jobs import how_it_ended, within
 from fallow.interfaces.web.journal_rows import journal_rows
 from fallow.interfaces.web.page_parts import DURATIONS, Renderer
 from fallow.interfaces.web.page_routes import PageRoutes
@@ -74,7 +73,6 @@ def add_subject_pages(
             "protections": [] if board is None else _protections(board, found, sources.clock.wall_s()),
             "plots": await plots.view(caller.key, found.plotted, span, found.address, _PLOTS.get(kind, _OTHER_PLOTS)),
             "rows": rows,
-            "ending": "" if found.ended is None or isinstance(rows, str) else how_it_ended(rows),
             "gpu_labels": {} if board is None else labels_of(board.status.gpus),
             "durations": DURATIONS,
             "hours": hours,
@@ -144,8 +142,8 @@ def _hours(found: Found, reports: Reports) -> View:
 
 
 def _time(found: Found, report: Report) -> list[Interval]:
-    if found.ended is not None:
-        return [one for one in within(found.ended.time, round(report.since_s * 1000)) if one.uuid in report.cards]
+    if found.plotted.uuids == ():
+        return []
     return subject_views.narrowed(report, found.uuid, _matches(found))
 
 

@@ -1,6 +1,6 @@
 """Read reports and the journal for the pages about a GPU, job or user, and keep reports for a while."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from typing import TypeVar
 
 from fallow.core.errors import FallowError
@@ -9,7 +9,6 @@ from fallow.core.visibility import EVERYTHING
 from fallow.engine.daemon.sources import Sources
 from fallow.engine.history.report import Report
 from fallow.interfaces.web.disk_reads import DiskReads
-from fallow.interfaces.web.ended_jobs import EndedJob, ended_job
 
 DAYS = (("24 hours", 86_400.0), ("7 days", 7 * 86_400.0), ("30 days", 30 * 86_400.0))
 WEEK = "7 days"
@@ -47,13 +46,6 @@ class SubjectReads:
             return await self._reads.ask(caller, lambda: self._journal(tuple(keys)))
         except FallowError as error:
             return str(error)
-
-    async def ended_job(self, caller: str, told: Sequence[Event]) -> EndedJob:
-        """Return what history has of a job that has ended, by what the journal tells of it."""
-        try:
-            return await self._reads.ask(caller, lambda: ended_job(self._sources.past(), told))
-        except FallowError:
-            return EndedJob((), (), ())  # the hours say why history cannot be read
 
     async def added_up(self, caller: str, work: Callable[[], T]) -> T:
         """Return what is made of reports, in a thread: there may be very many jobs in them."""
