@@ -251,17 +251,6 @@ def test_what_a_process_does_with_a_signal_is_read_from_the_kernel() -> None:
         assert Proc().disposition(process.pid, signal.SIGUSR1) is None, "it has ended"
 
 
-@pytest.mark.parametrize("name", ["a\x1c", "a\u2028", "a\x85"])
-def test_an_interface_with_the_end_of_a_line_in_its_name_counts_as_one(root: pathlib.Path, name: str) -> None:
-    """In a namespace of their own users name interfaces as they like."""
-    head = "Inter-|   Receive\n face |bytes\n"
-    line = f"{name}: 10 0 0 0 0 0 0 0 20 0 0 0 0 0 0 0\n"
-    add(root, 42)
-    (root / "42" / "net").mkdir()
-    (root / "42" / "net" / "dev").write_text(f"{head}    lo: 5 0 0 0 0 0 0 0 5 0 0 0 0 0 0 0\n{line}")
-    assert Proc(str(root)).net_bytes(42) == 30
-
-
 def test_a_process_with_the_mounts_of_the_first_process_is_in_no_container_though_ours_are_our_own(
     tmp_path: pathlib.Path,
 ) -> None:

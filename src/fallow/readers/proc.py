@@ -20,7 +20,7 @@ from fallow.readers.descriptors import open_files
 from fallow.readers.file_trust import trusted_program
 from fallow.readers.owners.cgroups import paths_in
 from fallow.readers.owners.traces import trace
-from fallow.readers.proc_files import MOST_OF_COMMAND, pass_on_shortage, read_start, read_variables
+from fallow.readers.proc_files import MOST_OF_COMMAND, read_start, read_variables
 from fallow.readers.proc_machine import ProcMachine
 
 _ELSEWHERE = Unknown("not in this machine's /proc: another pid namespace, or it has just ended")
@@ -219,26 +219,6 @@ class Proc(ProcMachine):
         """Return the paths of the cgroups of a process, the unified one first; None if it has ended."""
         raw = read_start(f"{self._root}/{pid}/cgroup", _MOST_OF_CGROUPS)
         return None if raw is None else paths_in(raw)
-
-    def io_bytes(self, pid: int) -> tuple[int, int] | Unknown:
-        """Return how many bytes a process moved by reads and writes, and how many of storage; needs its user or root.
-
-        The kernel adds those of its children that have ended and were waited for.
-        """
-        raw = self._read(pid, "io")
-        if not raw:
-            return Unknown(f"what pid {pid} reads and writes may not be seen")
-        said = dict(line.split(b": ") for line in raw.splitlines())
-        by_calls, of_storage = (b"rchar", b"wchar"), (b"read_bytes", b"write_bytes")
-        return sum(int(said[name]) for name in by_calls), sum(int(said[name]) for name in of_storage)
-
-    def net_namespace(self, pid: int) -> int | Unknown:
-        """Return the number of the network namespace that a process is in; needs its user or root."""
-        try:
-            return os.stat(f"{self._root}/{pid}/ns/net").st_ino
-        except OSError as error:
-            pass_on_shortage(error)
-            return Unknown(f"the network of pid {pid} may not be seen")
 
     def words(self, pid: int) -> list[str]:
         """Return the first words of the command line, as far as one read goes; none if it has ended."""

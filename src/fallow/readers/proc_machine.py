@@ -106,21 +106,6 @@ class ProcMachine:
         busy = user + nice + system + sum(rest)
         return busy, busy + idle + iowait
 
-    def net_bytes(self, of: int | None = None) -> int | Unknown:
-        """Return bytes received and sent by all interfaces but loopback: ours, or those of a process's namespace."""
-        path = f"{self._root}/net/dev" if of is None else f"{self._root}/{of}/net/dev"
-        raw = read_whole(path)
-        if raw is None:
-            return Unknown(f"{path} cannot be read")
-        total = 0
-        # In a namespace of their own users name interfaces: only a line feed ends a line.
-        for line in raw.rstrip(b"\n").split(b"\n")[2:]:
-            name, _, figures = line.partition(b":")
-            if name.strip() != b"lo":
-                columns = figures.split()
-                total += int(columns[0]) + int(columns[8])
-        return total
-
     def is_setuid(self, pid: int) -> bool:
         """Return whether its program gives others the rights of its user, as sudo does: who starts it names it.
 

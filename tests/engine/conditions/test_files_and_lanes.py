@@ -7,7 +7,6 @@ import threading
 import pytest
 
 from fallow.core.unknown import Unknown
-from fallow.core.value import replace
 from fallow.engine.conditions.beside import Beside, Lanes
 from fallow.engine.machine.clock import SystemClock
 from tests.conftest import LIMIT_S
@@ -143,15 +142,6 @@ def test_lanes_in_which_nothing_is_done_make_room_for_others() -> None:
         thing = Beside(lanes, f"lane {number}", lambda: True)
         found = until(thing.latest, lambda found: isinstance(found, tuple) or found.asked)
         assert isinstance(found, tuple), number
-
-
-def test_numbers_without_an_account_share_one_lane_and_leave_the_others_theirs(tmp_path: pathlib.Path) -> None:
-    made, before = conditions(tmp_path), set(threading.enumerate())
-    for number in range(100):
-        (condition,) = made.begin(["cpu:50"])
-        condition(replace(job_of(os.getpid()), user=str(700_000 + number)))
-    names = [thread.name for thread in set(threading.enumerate()) - before if thread.name.startswith("processes of")]
-    assert names == ["processes of users without an account"]
 
 
 def test_what_takes_long_to_read_is_read_less_often() -> None:

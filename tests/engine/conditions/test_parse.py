@@ -10,18 +10,12 @@ from fallow.core.errors import WrongUsage
 from fallow.engine.conditions.parse import (
     Cpu,
     HttpBusy,
-    Io,
     Jupyter,
-    Metric,
-    Net,
     Touched,
     Url,
-    Vllm,
     parse_job_condition,
 )
 from tests.length import PLANS
-
-METRICS = Url(8000, "/metrics", False, "http://127.0.0.1:8000/metrics")
 
 
 @pytest.mark.parametrize(
@@ -29,15 +23,10 @@ METRICS = Url(8000, "/metrics", False, "http://127.0.0.1:8000/metrics")
     [
         ("cpu:50", Cpu(0.5)),
         ("cpu: 200%", Cpu(2.0)),
-        ("io:5MB", Io(5_000_000)),
-        ("net:1MB/s", Net(1_000_000)),
         ("jupyter", Jupyter(300.0)),
         ("jupyter:10m", Jupyter(600.0)),
         ("http:http://localhost/busy?token=x", HttpBusy(Url(80, "/busy?token=x", False, "http://localhost:80/busy"))),
         ("http:https://127.0.0.1", HttpBusy(Url(443, "/", True, "https://127.0.0.1:443/"))),
-        ("metric:http://127.0.0.1:8000/metrics up", Metric(METRICS, "up", None)),
-        ("metric:http://127.0.0.1:8000/metrics vllm:x > 1.5", Metric(METRICS, "vllm:x", 1.5)),
-        ("vllm:http://127.0.0.1:8000", Vllm(METRICS)),
         ("file:/srv/a:b/beat", Touched("/srv/a:b/beat", None)),
         ("file:/srv/beat:10m", Touched("/srv/beat", 600.0)),
     ],
@@ -52,8 +41,6 @@ def test_what_is_right_means_what_it_says(text: str, means: object) -> None:
         ("cpu", "'cpu' says only half of it", "write cpu:50"),
         ("cpu:x", "'x' is not a per cent of one core", "write cpu:50, or cpu:200 for two cores"),
         ("cpu:-5", "'-5' is not a per cent of one core", "write cpu:50"),
-        ("io:5", "'5' has no unit", "write io:5MB"),
-        ("net:fast", "'fast' is not a size", "write net:1MB"),
         ("jupyter:5", "'5' has no unit", "5m"),
         ("jupyter:0s", "'0s' is no time", "jupyter:10m"),
         ("htp:http://127.0.0.1", "is not a condition of a job", "did you mean http:http://127.0.0.1?"),
@@ -65,20 +52,12 @@ def test_what_is_right_means_what_it_says(text: str, means: object) -> None:
         ("http:http://[::1]:80/", "is not asked", "write http:http://127.0.0.1:8000/busy"),
         ("http:ftp://127.0.0.1/", "is not an address", "http://127.0.0.1:8000/busy"),
         ("http:http://127.0.0.1:99999/", "there is no port 99999", "65535"),
-        ("metric:http://127.0.0.1/m", "there is no metric behind", "requests_running"),
-        ("metric:http://127.0.0.1/m a-b", "'a-b' is not the name of a metric", "requests_running"),
-        ("metric:http://127.0.0.1/m a>many", "'many' is not a number", ">0"),
-        ("metric:http://127.0.0.1/m a>nan", "'nan' is not a number", ">0"),
-        ("vllm:8000", "'8000' is not an address", "write vllm:http://127.0.0.1:8000"),
-        ("vllm:9001", "'9001' is not an address", "write vllm:http://127.0.0.1:9001"),
+        ("http:9001", "'9001' is not an address", "write http:http://127.0.0.1:9001/busy"),
         ("http:example.org", "'example.org' is not an address", "write http:http://127.0.0.1:8000/busy"),
         ("cpu:0", "'cpu:0' is always so", "write more than 0, as cpu:50"),
-        ("io:0", "'io:0' is always so", "write more than 0, as io:5MB"),
-        ("net:0MB", "'net:0MB' is always so", "write more than 0, as net:1MB"),
         ("cpu:100001", "'100001' is not a per cent of one core", "write cpu:50"),
         ("CPU:50", "'CPU:50' is not a condition of a job", "did you mean cpu:50?"),
         ("not cpu:50", "'not cpu:50' is not a condition of a job", "did you mean cpu:50?"),
-        ("not io:x", "'not io:x' is not a condition of a job", "write io:5MB"),
         ("file:beat", "'beat' is not the whole path of a file", "file:/srv"),
         ("file:/beat:5", "'5' has no unit", "5m"),
         ("file:/be\nat", "has control characters", "write cpu:50"),
@@ -92,9 +71,7 @@ def test_what_is_wrong_gets_one_sentence_and_what_to_write(text: str, sentence: 
     assert str(caught.value).isprintable()
 
 
-@pytest.mark.parametrize(
-    "text", ["vllm:8000", "http:example.org", "metric:8000 up", "io:5", "cpu:0", "CPU:50", "cpu"]
-)
+@pytest.mark.parametrize("text", ["http:8000", "http:example.org", "cpu:0", "CPU:50", "cpu"])
 def test_the_advice_is_right_itself(text: str) -> None:
     with pytest.raises(WrongUsage) as caught:
         parse_job_condition(text)
@@ -104,9 +81,7 @@ def test_the_advice_is_right_itself(text: str) -> None:
 
 @settings(max_examples=PLANS)
 @given(
-    st.sampled_from(
-        ["cpu:", "io:", "jupyter:", "http:http://127.0.0.1", "metric:http://127.0.0.1:1/x ", "file:/", ""]
-    ),
+    st.sampled_from(["cpu:", "jupyter:", "http:http://127.0.0.1", "file:/", ""]),
     st.text(max_size=40),
 )
 def test_nothing_that_is_written_raises_anything_else(kind: str, rest: str) -> None:

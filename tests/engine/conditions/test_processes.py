@@ -1,4 +1,4 @@
-"""Conditions on the processes of real jobs: they spin, write, end and are waited for."""
+"""Conditions on the processes of real jobs: they spin, end and are waited for."""
 
 import os
 import pathlib
@@ -95,59 +95,17 @@ def test_the_other_end_of_a_pipeline_counts_and_a_neighbour_does_not(tmp_path: p
     assert told_by(alone, job_of(start(WAITS).pid)) is None
 
 
-@pytest.mark.more
-def test_a_process_that_writes_is_seen_and_one_that_waits_is_not(tmp_path: pathlib.Path, start: Start) -> None:
-    made = conditions(tmp_path)
-    writing, quiet = (made.begin(["io:100KB"])[0] for _ in range(2))
-    writes = start(f"""
-        with open({str(tmp_path / "data")!r}, "wb", buffering=0) as file:
-            while True:
-                file.seek(0)
-                file.write(bytes(1 << 20))
-                time.sleep(0.01)
-        """)
-    reason = told_by(writing, job_of(writes.pid), is_reason)
-    assert reason.kind == "job_io"
-    assert "read and wrote" in str(reason)
-    assert told_by(quiet, job_of(start(WAITS).pid)) is None
-
-
-@pytest.mark.parametrize("text", ["cpu:10", "io:1MB", "net:1MB"])
-def test_a_job_that_has_ended_cannot_be_told(tmp_path: pathlib.Path, start: Start, text: str) -> None:
+def test_a_job_that_has_ended_cannot_be_told(tmp_path: pathlib.Path, start: Start) -> None:
     job = start(WAITS)
     known = job_of(job.pid)
     job.kill()
     job.wait(LIMIT_S)
-    (condition,) = conditions(tmp_path).begin([text])
+    (condition,) = conditions(tmp_path).begin(["cpu:10"])
     assert isinstance(condition(known), Unknown)
     until(lambda: "ended" in str(condition(known)))
 
 
-def test_the_network_is_the_machines_where_the_job_has_none_of_its_own(tmp_path: pathlib.Path, start: Start) -> None:
-    (condition,) = conditions(tmp_path).begin(["net:1TB"])
-    assert told_by(condition, job_of(start(WAITS).pid)) is None
-
-
-def test_traffic_in_a_network_of_its_own_is_the_jobs_and_the_machines_is_not(
-    tmp_path: pathlib.Path, start: Start
-) -> None:
-    own = start(WAITS)
-    try:
-        namespace = subprocess.run(["unshare", "--net", "true"], check=False, capture_output=True)
-    except FileNotFoundError:
-        pytest.skip("there is no unshare here")
-    if namespace.returncode != 0:
-        pytest.skip("no network namespace can be made here")
-    job = start("subprocess.Popen(['unshare', '--net', 'sleep', '1000']); signal.pause()")
-    assert own.pid
-    inner = until(lambda: [row.pid for row in Proc().descendants(job.pid)])[0]
-    ours = Proc().net_namespace(os.getpid())
-    until(lambda: Proc().net_namespace(inner) != ours)
-    (condition,) = conditions(tmp_path).begin(["net:1B"])
-    assert told_by(condition, job_of(inner)) is None, "nothing moves there, whatever the machine does"
-
-
 def test_a_gpu_that_nobody_holds_is_not_in_use_by_its_processes(tmp_path: pathlib.Path) -> None:
     nobody = replace(job_of(os.getpid()), members={}, pids=frozenset())
-    for condition in conditions(tmp_path).begin(["cpu:10", "io:1MB", "net:1MB", "jupyter"]):
+    for condition in conditions(tmp_path).begin(["cpu:10", "jupyter"]):
         assert condition(nobody) is None

@@ -66,7 +66,6 @@ IDLE = '[[idle]]\nname = "i"\nidle_for = "2h"\n'
         (IDLE + "unless = ['not cpu:50']\n", 4, "idle[1].unless[1]", "(did you mean cpu:50?)"),
         (GUARD + "unless = ['CPU:20']\n", 4, "guard[1].unless[1]", "(did you mean cpu:20?)"),
         (GUARD + "unless = ['cpu:0']\n", 4, "guard[1].unless[1]", "is always so (write more than 0, as cpu:20)"),
-        (GUARD + "unless = ['net:5']\n", 4, "guard[1].unless[1]", "'5' has no unit (write net:5MB)"),
         (
             "[[idle]]\nname = 'i'\nact = true\nstuck_for = '1h'\naction = 'park'\n",
             5,

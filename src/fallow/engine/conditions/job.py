@@ -3,13 +3,12 @@
 from collections.abc import Callable, Sequence
 from typing import assert_never
 
-from fallow.engine.conditions import processes
 from fallow.engine.conditions.beside import Lanes
 from fallow.engine.conditions.files import FileTouched
 from fallow.engine.conditions.jupyter import KernelInUse
-from fallow.engine.conditions.parse import Cpu, HttpBusy, Io, Jupyter, Metric, Net, Touched, Vllm, parse_job_condition
-from fallow.engine.conditions.processes import JobProcesses
-from fallow.engine.conditions.servers import AnswersBusy, MetricShowsWork, Servers, VllmWorks
+from fallow.engine.conditions.parse import Cpu, HttpBusy, Jupyter, Touched, parse_job_condition
+from fallow.engine.conditions.processes import JobProcesses, UsesCpu
+from fallow.engine.conditions.servers import AnswersBusy, Servers
 from fallow.engine.conditions.shared import Shared
 from fallow.engine.jobs.ports import JobCondition
 from fallow.engine.machine.world import World
@@ -39,19 +38,11 @@ class JobConditions:
         wanted = parse_job_condition(text)
         match wanted:
             case Cpu(above=above):
-                return processes.cpu(text, self._processes, self._lanes, above)
-            case Io(above_bytes=above_bytes):
-                return processes.io(text, self._processes, self._lanes, above_bytes)
-            case Net(above_bytes=above_bytes):
-                return processes.net(text, self._processes, self._lanes, above_bytes)
+                return UsesCpu(text, self._processes, self._lanes, above)
             case Jupyter(within_s=within_s):
                 return KernelInUse(text, self._world, self._owners, within_s)
             case HttpBusy():
                 return AnswersBusy(wanted, self._servers)
-            case Metric():
-                return MetricShowsWork(wanted, self._servers)
-            case Vllm():
-                return VllmWorks(wanted, self._servers)
             case Touched():
                 return FileTouched(wanted, self._world.clock, self._shared, text)
         assert_never(wanted)

@@ -1,4 +1,4 @@
-"""The conditions of a guard, which are about the machine: people at terminals, CPU use, traffic, a process.
+"""The conditions of a guard, which are about the machine: people at terminals, CPU use, a process.
 
 Each is called once a tick. It returns a reason against acting, Unknown if it cannot be read, or None.
 """
@@ -8,18 +8,17 @@ from fallow.core.errors import WrongUsage
 from fallow.core.reasons import Reason
 from fallow.core.units import ratio, span_s
 from fallow.core.unknown import Unknown
-from fallow.engine.conditions.parse import rate_bytes
 from fallow.engine.conditions.rate import Condition, Found, Rate
 from fallow.engine.machine.presence import demand_user_idle, who_is_at_a_terminal
 from fallow.engine.machine.world import World
 from fallow.readers.terminals import Terminals
 
 USER_IDLE_S = 300.0
-_KINDS = ("users", "cpu", "net", "process")
+_KINDS = ("users", "cpu", "process")
 
 
 def parse_unless(text: str, world: World) -> Condition:
-    """Return the condition that a person wrote: `users`, `users:10m`, `cpu:20`, `net:1MB` or `process:NAME`."""
+    """Return the condition that a person wrote: `users`, `users:10m`, `cpu:20` or `process:NAME`."""
     kind, _, rest = text.partition(":")
     match kind.strip(), rest.strip():
         case "users", rest:
@@ -29,15 +28,12 @@ def parse_unless(text: str, world: World) -> Condition:
             if most <= 0:
                 raise WrongUsage(f"'cpu:{rest}' is always so", "write more than 0, as cpu:20")
             return Rate("CPU", world.proc.cpu_ticks, most, lambda load: Reason("cpu", load=load))
-        case "net", rest if rest:
-            most = rate_bytes("net", rest)
-            return Rate("network", lambda: _traffic(world), most, lambda rate: Reason("network", rate_bytes=rate))
         case "process", rest if rest:
             return process(world, rest)
     alike = "" if kind.strip() in _KINDS else most_alike(kind.lower().removeprefix("not "), _KINDS)
     meant = f"{alike}:{rest.strip()}" if rest.strip() else alike
     way = f"did you mean {meant}?" if alike and (rest.strip() or alike == "users") else ""
-    raise WrongUsage(f"{text!r} is not a condition", way or "write users, users:10m, cpu:20, net:1MB or process:NAME")
+    raise WrongUsage(f"{text!r} is not a condition", way or "write users, users:10m, cpu:20 or process:NAME")
 
 
 def users(terminals: Terminals, idle_s: float) -> Condition:
@@ -55,8 +51,3 @@ def process(world: World, name: str) -> Condition:
         return Reason("process_runs", name=name, pid=pid)
 
     return check
-
-
-def _traffic(world: World) -> tuple[float, float] | Unknown:
-    moved = world.proc.net_bytes()
-    return moved if isinstance(moved, Unknown) else (moved, world.clock.monotonic_s())

@@ -2,24 +2,19 @@
 
 import re
 from collections.abc import Callable
-from math import isfinite
 
 from fallow.core.did_you_mean import most_alike
 from fallow.core.errors import WrongUsage
-from fallow.core.units import ratio, size_bytes, span_s
+from fallow.core.units import ratio, span_s
 from fallow.core.value import value
 
-WAYS = (
-    "write cpu:50, io:5MB, net:1MB, jupyter, jupyter:10m, http:URL, metric:URL NAME, metric:URL NAME>0, vllm:URL, "
-    "file:PATH or file:PATH:10m"
-)
+WAYS = "write cpu:50, jupyter, jupyter:10m, http:URL, file:PATH or file:PATH:10m"
 _MOST_PERCENT = 100_000
 _ACTIVE_S = 300.0
 _LONGEST = 1000
 _URL = r"(https?)://([^/?#\s]*?)(?::(\d{1,5}))?((?:[/?][^#\s]*)?)"
 _PORTS = 65536
 _HERE = ("127.0.0.1", "localhost")
-_METRIC = r"([A-Za-z_:][A-Za-z0-9_:]*)\s*(?:>\s*(\S+))?"
 
 
 @value
@@ -42,20 +37,6 @@ class Cpu:
 
 
 @value
-class Io:
-    """They read and write more than this, in bytes a second."""
-
-    above_bytes: float
-
-
-@value
-class Net:
-    """The network of the job moves more than this, in bytes a second."""
-
-    above_bytes: float
-
-
-@value
 class Jupyter:
     """Its kernel runs a cell, or was active within this time."""
 
@@ -70,22 +51,6 @@ class HttpBusy:
 
 
 @value
-class Metric:
-    """A metric of the server at this address is above a number; without a number, it has moved."""
-
-    url: Url
-    name: str
-    above: float | None
-
-
-@value
-class Vllm:
-    """A vLLM server has requests, or has answered some."""
-
-    url: Url
-
-
-@value
 class Touched:
     """A file was written within this time; without a time, since the last look."""
 
@@ -93,7 +58,7 @@ class Touched:
     within_s: float | None
 
 
-Parsed = Cpu | Io | Net | Jupyter | HttpBusy | Metric | Vllm | Touched
+Parsed = Cpu | Jupyter | HttpBusy | Touched
 
 
 def parse_job_condition(text: str) -> Parsed:
@@ -137,21 +102,6 @@ def _cpu(rest: str) -> Cpu:
     return Cpu(above)
 
 
-def rate_bytes(kind: str, rest: str) -> int:
-    """Return the bytes a second of `5MB` or `5MB/s`, above which a rate of this kind counts."""
-    written = rest.removesuffix("/s").strip()
-    try:
-        found = size_bytes(written)
-    except WrongUsage as error:
-        bare = re.fullmatch(r"\d{1,6}(\.\d{1,6})?", written, re.ASCII)
-        raise WrongUsage(
-            error.sentence, f"write {kind}:{written}MB" if bare else f"write {_EXAMPLES[kind]}"
-        ) from None
-    if found <= 0:
-        raise WrongUsage(f"'{kind}:{rest}' is always so", f"write more than 0, as {_EXAMPLES[kind]}")
-    return found
-
-
 def _jupyter(rest: str) -> Jupyter:
     if not rest:
         return Jupyter(_ACTIVE_S)
@@ -159,32 +109,6 @@ def _jupyter(rest: str) -> Jupyter:
     if within_s <= 0:
         raise WrongUsage(f"{rest!r} is no time", "write jupyter, or jupyter:10m")
     return Jupyter(within_s)
-
-
-def _metric(rest: str) -> Metric:
-    url, _, what = rest.partition(" ")
-    found = re.fullmatch(_METRIC, what.strip(), re.ASCII)
-    if found is None:
-        sentence = f"{what.strip()!r} is not the name of a metric" if what else f"there is no metric behind {url!r}"
-        raise WrongUsage(sentence, f"write {_EXAMPLES['metric']}")
-    return Metric(_url("metric", url), found[1], None if found[2] is None else _number(found[2]))
-
-
-def _number(word: str) -> float:
-    try:
-        number = float(word)
-    except ValueError:
-        number = float("nan")
-    if not isfinite(number):
-        raise WrongUsage(f"{word!r} is not a number", f"write {_EXAMPLES['metric']}>0")
-    return number
-
-
-def _vllm(rest: str) -> Vllm:
-    url = _url("vllm", rest)
-    if url.target != "/":
-        return Vllm(url)
-    return Vllm(Url(url.port, "/metrics", url.tls, f"{url.shown.rstrip('/')}/metrics"))
 
 
 def _file(rest: str) -> Touched:
@@ -200,14 +124,14 @@ def _file(rest: str) -> Touched:
     return Touched(path, within_s)
 
 
-def _url(kind: str, text: str) -> Url:
+def _url(text: str) -> Url:
     found = re.fullmatch(_URL, text)
     if found is None:
         port = text if re.fullmatch(r"\d{1,5}", text, re.ASCII) and 0 < int(text) < _PORTS else "8000"
-        raise WrongUsage(f"{text!r} is not an address", f"write {_EXAMPLES[kind].replace('8000', port)}")
+        raise WrongUsage(f"{text!r} is not an address", f"write {_EXAMPLES['http'].replace('8000', port)}")
     scheme, host, port, target = found.groups()
     if host.lower() not in _HERE:
-        raise WrongUsage(f"{host!r} is another machine, which is not asked", f"write {_EXAMPLES[kind]}")
+        raise WrongUsage(f"{host!r} is another machine, which is not asked", f"write {_EXAMPLES['http']}")
     number = int(port) if port else 443 if scheme == "https" else 80
     if not 0 < number < _PORTS:
         raise WrongUsage(f"there is no port {port}", "write one from 1 to 65535")
@@ -218,21 +142,13 @@ def _url(kind: str, text: str) -> Url:
 
 _EXAMPLES = {
     "cpu": "cpu:50",
-    "io": "io:5MB",
-    "net": "net:1MB",
     "http": "http:http://127.0.0.1:8000/busy",
-    "metric": "metric:http://127.0.0.1:8000/metrics requests_running",
-    "vllm": "vllm:http://127.0.0.1:8000",
     "file": "file:/srv/job/heartbeat:10m",
     "jupyter": "jupyter",
 }
 _KINDS: dict[str, Callable[[str], Parsed]] = {
     "cpu": _cpu,
-    "io": lambda rest: Io(rate_bytes("io", rest)),
-    "net": lambda rest: Net(rate_bytes("net", rest)),
     "jupyter": _jupyter,
-    "http": lambda rest: HttpBusy(_url("http", rest)),
-    "metric": _metric,
-    "vllm": _vllm,
+    "http": lambda rest: HttpBusy(_url(rest)),
     "file": _file,
 }

@@ -146,7 +146,7 @@ class Guard(Section):
     across: Across = by_default("all")
     """Which GPUs must be idle: `all`, `any` of them, or their `mean`."""
     unless: types.Several[types.Condition] = by_default(())
-    """Conditions under which it does not act: `users`, `users:10m`, `cpu:P`, `net:RATE` or `process:NAME`."""
+    """Conditions under which it does not act: `users`, `users:10m`, `cpu:P` or `process:NAME`."""
     countdown: types.Duration = by_default("60s")
     """How long people have to prevent a shutdown or reboot."""
     user: types.Text | None = by_default(None)

@@ -44,7 +44,7 @@ def add_options(made: Parser) -> None:
         made,
         "--unless COND",
         "do not act while this is so: users (somebody typed in the last 5m; users:10m), cpu:P (more CPU "
-        "use, in per cent), net:RATE (more traffic) or process:NAME (it runs)",
+        "use, in per cent) or process:NAME (it runs)",
     )
     add("--attach PID", count, "the process that --action signal signals")
     several(

@@ -47,8 +47,7 @@ def add_options(made: Parser) -> None:
     several(
         made,
         "--unless COND",
-        "not idle while this is so of the jobs on them, as in `fallow run`: cpu:P, io:RATE, net:RATE, jupyter, "
-        "http:URL, metric:'URL NAME', vllm:URL or file:PATH",
+        "not idle while this is so of the jobs on them, as in `fallow run`: cpu:P, jupyter, http:URL or file:PATH",
     )
     made.add_argument("--json", action="store_true", help="print the answer for each GPU as JSON")
     add_alone(made)

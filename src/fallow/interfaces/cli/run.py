@@ -85,10 +85,9 @@ def _add_stopping(made: Parser) -> None:
     several(
         group,
         "--unless COND",
-        "the job is in use while this is so: cpu:P (its processes use more of a core, in per cent), io:RATE and "
-        "net:RATE (more traffic), jupyter (its kernel runs a cell or was active in the last 5m), http:URL (it "
-        "answers 200), metric:'URL NAME' (it moved), vllm:URL or file:PATH (it was written); what cannot be told "
-        "stops nothing",
+        "the job is in use while this is so: cpu:P (its processes use more of a core, in per cent), jupyter (its "
+        "kernel runs a cell or was active in the last 5m), http:URL (it answers 200) or file:PATH (it was "
+        "written); what cannot be told stops nothing",
     )
     add("--every D", every_s, "how often to read the GPUs (default: 1s)")
     add("--stuck-timeout D", span_s, "stop the job when it has hung for so long: 100 %% utilization and no work")
