@@ -42,7 +42,7 @@ class FallowError(Exception):
 
 
 class CardFailed(FallowError):
-    """A GPU failed under a load, or computed or kept something wrong."""
+    """A GPU failed under a load, computed or kept something wrong, or is not as `fallow slurm check` needs it."""
 
     exit_code = 1
 

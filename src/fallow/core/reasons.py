@@ -122,8 +122,6 @@ SENTENCES: Mapping[str, str] = {
     "job_changed": "it is not the same job any more: {what}",
     "not_asked_again": "the engine cannot be asked again whether it is the same job: {why}",
     "readings_old": "what its GPUs did was read {ago_s} ago, and they may work by now",
-    "slurm_job_over": "Slurm job {job} has ended, and this is left of it on GPU {gpus}",
-    "unhealthy": "{trouble}",
     # Why a parked job is woken.
     "terminal_used": "{user} was at {place}",
     # Why a filler starts, waits and leaves.

@@ -40,7 +40,7 @@ COMMANDS = {
     "doctor": "check the installation and the permissions that it needs",
     "why": "explain why a GPU or process is judged as it is, and what was done",
     "demo": "show what fallow does, on simulated GPUs, in about a minute",
-    "slurm": "for slurm.conf: check a job's GPUs, and end what is left of it",
+    "slurm": "for a Slurm node's prolog and health check: check its GPUs",
     "completion": "print what makes bash, zsh or fish complete fallow's words",
     "compat": "run an older tool's command line: gpuselect, gpu_mon and others",
 }

@@ -26,8 +26,8 @@ _CONTAINER = r"[0-9a-f]{64}"
 # A daemon in a container is shown the cgroups outside of its own by `..`; no cgroup can have that name.
 _TOP = r"^/(?:\.\./)*"
 # Version 1 has slurm/uid_N/job_N, version 2 a scope below a slice; where one host is several nodes, both name it.
-_SLURM_JOB = re.compile(
-    rf"{_TOP}(?:slurm(?:_([^/]+))?/(?:uid_[0-9]+/)?|(?:(?!user\.slice/)[^/]+\.slice/)*(?:([^/]+)_)?slurmstepd\.scope/)"
+_SLURM_JOB = (
+    rf"{_TOP}(?:slurm(?:_[^/]+)?/(?:uid_[0-9]+/)?|(?:(?!user\.slice/)[^/]+\.slice/)*(?:[^/]+_)?slurmstepd\.scope/)"
     r"job_([0-9]{1,18})(?:/|$)"
 )
 _UID = r"[0-9a-f]{8}[-_][0-9a-f]{4}[-_][0-9a-f]{4}[-_][0-9a-f]{4}[-_][0-9a-f]{12}|[0-9a-f]{32}"
@@ -54,9 +54,9 @@ def trace(proc: "Proc", pid: int) -> Owner | Unknown:
     if pod:
         uid_of_pod = pod[1].replace("_", "-")
         return Owner(OwnerKind.POD, uid_of_pod, uid_of_pod)
-    job = slurm_job(cgroups)
-    if job is not None:
-        return Owner(OwnerKind.SLURM, job.number, job.number)
+    job = _match(_SLURM_JOB, cgroups)
+    if job:
+        return Owner(OwnerKind.SLURM, job[1], job[1])
     container = _match(_CONTAINER, cgroups)
     if container:
         return Owner(OwnerKind.CONTAINER, container[0], cgroup=with_name(container.string, container.end()))
@@ -123,20 +123,6 @@ def _session(proc: "Proc", pid: int) -> Owner | None:
         if not names.isdisjoint(_SSH):
             return Owner(OwnerKind.SSH, str(parent), "ssh")
     return None
-
-
-@value
-class SlurmCgroup:
-    """What a cgroup that Slurm made says: the job, and its node where one host is several; else no node."""
-
-    number: str
-    node: str
-
-
-def slurm_job(cgroups: tuple[str, ...]) -> SlurmCgroup | None:
-    """Return the Slurm job that a process with these cgroups is in; None if it is in none that Slurm made."""
-    found = next((found for path in cgroups if (found := _SLURM_JOB.match(path))), None)
-    return None if found is None else SlurmCgroup(found[3], found[1] or found[2] or "")
 
 
 def _match(pattern: str, cgroups: tuple[str, ...]) -> re.Match[str] | None:
