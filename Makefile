@@ -41,6 +41,7 @@ PAGES := build/pages
 docs: $(VENV)/docs/.ready  ## the documents as a site, in build/site; a link that leads nowhere is an error
 	@rm -rf $(PAGES) && mkdir -p $(PAGES)
 	@cp -r --parents $(wildcard *.md) LICENSE docs examples src/fallow/examples $(PAGES)
+	@$(BIN)/python -P -m fallow.engine.config.schema >$(PAGES)/docs/reference/fallow.schema.json
 	@PYTHONPATH=$(VENV)/docs $(BIN)/python -m zensical build --strict --clean
 	@! grep -rlE --include=*.html '<(script|link|img|iframe)[^>]+(src|href)="?(https?:)?//' build/site  # nothing from elsewhere
 

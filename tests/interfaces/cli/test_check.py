@@ -179,14 +179,7 @@ def test_the_example_is_printed_as_it_ships_and_passes_its_own_check(fallow: Fal
     assert fallow("check", str(file)).returncode == 0
 
 
-def test_the_schema_is_printed_as_it_is_published(fallow: Fallow) -> None:
-    done = fallow("check", "--schema")
-    assert done.returncode == 0
-    assert done.stdout == (REPOSITORY / "docs" / "reference" / "fallow.schema.json").read_text()
-
-
-def test_only_one_thing_is_printed_at_a_time(fallow: Fallow) -> None:
-    assert fallow("check", "--example", "--schema").returncode == 2
+def test_an_example_is_of_no_file(fallow: Fallow) -> None:
     assert fallow("check", "--example", "file.toml").returncode == 2
 
 

@@ -152,7 +152,6 @@ def test_an_old_or_mistyped_word_of_a_config_is_answered_so_too(simulated: Fallo
         (("report", "--csv"), "there is no option --csv; write --format csv (see: fallow report --help)"),
         (("run", "--json", "--", "true"), "there is no option --json (see: fallow run --help)"),
         (("fill", "--after", "5m", "--", "true"), "there is no option --after (see: fallow fill --help)"),
-        (("check", "--example", "--schema"), "--schema cannot be given together with --example"),
         (("status", "--simulate", "600xH100"), "'600xH100' has too many GPUs; at most 64 are simulated"),
         (("status", "--every", "-3s"), "--every: '-3s' is not a duration; write it as 90, 90s, 10m, 2h, 1h30m or 7d"),
         (("report", "--price", "-1/h"), "'-1/h' is not a price"),

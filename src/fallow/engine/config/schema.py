@@ -1,4 +1,7 @@
-"""The JSON Schema of the config, for editors."""
+"""The JSON Schema of the config, for editors: `python -m fallow.engine.config.schema` prints it."""
+
+import json
+import sys
 
 from pydantic import TypeAdapter
 
@@ -26,3 +29,7 @@ def _without_null(part: object) -> object:
         del kept["anyOf"]
         kept = {**only[0], **kept}
     return kept
+
+
+if __name__ == "__main__":
+    json.dump(json_schema(), sys.stdout, indent=2, ensure_ascii=False)

@@ -23,8 +23,7 @@ are missing now. For the daemon of root, run it as root."""
 EXAMPLES = """\
   fallow check
   fallow check fallow.toml && systemctl reload fallow
-  fallow check --example > fallow.toml
-  fallow check --schema > fallow.schema.json"""
+  fallow check --example > fallow.toml"""
 
 
 def add_options(made: Parser) -> None:
@@ -34,21 +33,17 @@ def add_options(made: Parser) -> None:
         "file", nargs="?", metavar="FILE", help="the config to check (default: the one that `fallow up` would read)"
     )
     add_json(made)
-    other = made.add_mutually_exclusive_group()
-    other.add_argument("--example", action="store_true", help="print an example with comments, and check nothing")
-    other.add_argument("--schema", action="store_true", help="print the JSON Schema for editors, and check nothing")
+    made.add_argument("--example", action="store_true", help="print an example with comments, and check nothing")
 
 
 def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
     """Print the mistakes, or a summary of the config."""
-    if (args.example or args.schema) and args.file is not None:
-        raise WrongUsage("--example and --schema take no file")
+    if args.example and args.file is not None:
+        raise WrongUsage("--example takes no file")
     if args.example:
         return _print_example()
     from fallow.engine.config.location import MACHINE, find, may_be_there, searched
 
-    if args.schema:
-        return _print_schema()
     file = find(world.environ, args.file)
     if file is None:
         searched_in = searched(world.environ)
@@ -81,13 +76,6 @@ def _print_example() -> int:
     from importlib.resources import files
 
     print((files("fallow") / "examples" / "fallow.toml").read_text("utf-8"), end="")
-    return 0
-
-
-def _print_schema() -> int:
-    from fallow.engine.config.schema import json_schema
-
-    print(as_text(json_schema()))
     return 0
 
 
