@@ -29,7 +29,6 @@ from fallow.interfaces.web.connection_limit import ConnectionLimits
 from fallow.interfaces.web.server import HttpServer, bound, listen, page_limits
 from fallow.interfaces.web.sessions import Sessions
 from fallow.interfaces.web.settings import Settings, checked
-from fallow.interfaces.web.wrong_tokens import WrongTokens
 from fallow.readers.proc import Proc, user_name
 from tests.places import LIMIT_S
 
@@ -109,7 +108,6 @@ def built(
     clock: Any = None,
     limits: ConnectionLimits | None = None,
     past: Callable[[str], HistoryReader | None] = open_history,
-    tell: Callable[[str], None] = lambda _: None,
     every_s: float = NEVER_S,
 ) -> Iterator[Built]:
     """The page, on a port of loopback. `pretend` is the address that it takes itself to listen on.
@@ -139,8 +137,7 @@ def built(
     token_hash = None if token is None else hashed(token)
     settings = checked(Settings(pretend or address, token_hash, hosts, persons))
     app = make_app(sources)
-    wrong = WrongTokens(tell, NEVER_S)
-    access = PageAccess(app, settings, Sessions(made_clock.monotonic_s), wrong, made_clock.wall_s)
+    access = PageAccess(app, settings, Sessions(made_clock.monotonic_s), made_clock.wall_s)
     try:
         patient = replace(page_limits(), request_s=NEVER_S, answer_s=NEVER_S)
         yield Built(HttpServer(access, listening, limits or patient), address, app)

@@ -14,6 +14,7 @@ from starlette.responses import PlainTextResponse
 from fallow.core.errors import FallowError, NotPermitted, WrongUsage
 from fallow.core.signed_question import SCHEME, hashed, signature
 from fallow.engine.config.listen_address import Address
+from fallow.interfaces.web.access import WRONG_TOKEN_S
 from fallow.interfaces.web.server import bound, listen
 from fallow.interfaces.web.settings import Settings, Visitor, checked, said_at_start
 from fallow.interfaces.web.token import token_in
@@ -173,11 +174,15 @@ def test_a_browser_stays_logged_in_on_two_machines_that_are_both_localhost(site:
         assert "Log out" in each.ask("/", headers=both).text
 
 
-def test_a_wrong_token_gives_no_cookie(site: Site) -> None:
+def test_a_wrong_token_is_answered_late_and_gives_no_cookie(site: Site) -> None:
+    began_s = time.monotonic()
     answer = site.ask("/login", "POST", urlencode({"token": "x" * 30}), {**FORM, "origin": site.url})
     assert answer.status == 403
     assert "set-cookie" not in answer.headers
     assert 'role="alert"' in answer.text
+    assert time.monotonic() - began_s >= WRONG_TOKEN_S
+    assert site.ask("/api/v1/status", headers={"authorization": "Bearer wrong"}).status == 401
+    assert time.monotonic() - began_s >= 2 * WRONG_TOKEN_S
 
 
 def test_a_hold_needs_the_token_on_loopback_too(site: Site) -> None:

@@ -84,7 +84,7 @@ def test_the_description_tells_keys_bodies_and_what_needs_the_token(site: Site) 
     place = paths["/api/v1/protections"]["post"]
     assert place["security"] == [{"HTTPBearer": []}]
     assert place["requestBody"]["content"]["application/json"]["schema"]["$ref"].endswith("/NewProtection")
-    assert place["responses"].keys() == {"201", "400", "401", "403", "404", "409", "422", "429", "503"}
+    assert place["responses"].keys() == {"201", "400", "401", "403", "404", "409", "422", "503"}
     assert "security" not in paths["/api/v1/status"]["get"]
 
 

@@ -5,7 +5,6 @@ import gc
 import http.client
 import json
 import logging
-import os
 import pathlib
 import socket
 import struct
@@ -464,56 +463,6 @@ def test_a_cookie_means_nothing_after_logging_out_whoever_has_a_copy(site: Site)
     site.ask("/logout", "POST", headers={"origin": site.url, "cookie": mine})
     assert "Place a protection" not in site.ask("/", headers={"cookie": mine}).text
     assert "Place a protection" in site.ask("/", headers={"cookie": other}).text, "another browser stays logged in"
-
-
-def test_wrong_tokens_are_limited_and_told_in_one_line(tmp_path: pathlib.Path) -> None:
-    """Weak: no limit and no log of wrong tokens"""
-    told: list[str] = []
-    with served(hall(varied), tmp_path, token=TOKEN, tell=told.append) as site:
-        _, cookie = login(site, TOKEN)
-        answers = [
-            site.ask("/api/v1/protections", headers={"authorization": f"Bearer wrong-{number}"}).status
-            for number in range(50)
-        ]
-        answers += [login(site, f"wrong-{number}")[0] for number in range(20)]
-        assert set(answers[:50]) == {401}
-        assert set(answers[50:60]) == {403}
-        assert set(answers[60:]) == {429}
-        assert site.with_token("/api/v1/protections").status == 429, "the right one is not looked at either"
-        assert "Place a protection" in site.ask("/", headers={"cookie": cookie}).text, "who is in stays in"
-        assert site.ask("/healthz").status == 200
-    assert told == [
-        f"the page was given a wrong token from user {os.geteuid()}; more within a minute are told together"
-    ]
-    assert TOKEN not in "".join(told)
-    assert "wrong-" not in "".join(told)
-
-
-def test_the_wrong_tokens_of_a_minute_are_told_together_and_then_forgotten() -> None:
-    import asyncio
-
-    from fallow.interfaces.web.wrong_tokens import WrongTokens
-
-    async def minute() -> list[str]:
-        told: list[str] = []
-        ended = asyncio.Event()
-
-        def tell(sentence: str) -> None:
-            told.append(sentence)
-            if "within a minute," in sentence:
-                ended.set()
-
-        wrong = WrongTokens(tell, minute_s=0.05)
-        for number in range(1000):
-            wrong.count(f"192.0.2.{number % 3}" if number < 900 else f"198.51.{number % 200}.{number % 250}")
-        assert wrong.too_many_from("192.0.2.1")
-        await asyncio.wait_for(ended.wait(), LIMIT_S)
-        assert not wrong.too_many_from("192.0.2.1")
-        return told
-
-    told = asyncio.run(minute())
-    assert told[1].startswith("the page was given 1000 wrong tokens within a minute, 300 of them from 192.0.2.0, ")
-    assert len(told) == 2
 
 
 class OneConnection:

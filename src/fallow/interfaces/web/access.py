@@ -3,13 +3,14 @@
 Host       a page elsewhere whose name is made to point here (DNS rebinding) still sends that name, so only known
            names are answered; an address cannot be made to point elsewhere
 token      as `Authorization: Bearer`, by a signature that reads (core/signed_question.py), or as the cookie of a
-           session that began with it; never in an address. After some wrong ones a user of this machine, or another
-           address, has to wait. With the token of a person a request is that user's
+           session that began with it; never in an address. A wrong one is answered after a second. With the token of
+           a person a request is that user's
 cookie     counts for a change only if the page itself sent it (Origin): browsers send cookies from other ports too,
            and to them; so it counts only for the user of this machine, or the address, that logged in
 headers    nothing from elsewhere, nothing inline, no frame, no sniffing; malformed ones are refused
 """
 
+import asyncio
 import os
 import re
 from collections.abc import Callable, Mapping
@@ -31,7 +32,6 @@ from fallow.interfaces.web.disk_reads import PAGE
 from fallow.interfaces.web.sessions import Sessions
 from fallow.interfaces.web.settings import Settings, Visitor
 from fallow.interfaces.web.way_back import SUBJECTS
-from fallow.interfaces.web.wrong_tokens import WrongTokens
 
 _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
@@ -50,7 +50,8 @@ _HEADERS = {
 _SAFE = ("GET", "HEAD", "OPTIONS")
 _LARGEST_BODY = 8192
 _LONGEST_LENGTH = 10
-TOO_MANY_WRONG = "too many wrong tokens came from you or your address; wait a minute"
+WRONG_TOKEN_S = 1.0
+"""After how long a wrong token is answered, so that nobody finds one by trying."""
 _WITHOUT_TOKEN = ("/login", "/healthz", "/static/")
 _HOST = re.compile(r"(\[(?P<address>[0-9a-f:.]+)\]|(?P<name>[^\[\]:@/\s]+))(:[0-9]{0,5})?")
 _NO_COOKIE_NAME = re.compile(r"[^A-Za-z0-9.-]")
@@ -60,13 +61,10 @@ _LOOPBACK_NAMES = ("localhost", "127.0.0.1", "::1")
 class PageAccess:
     """The middleware that decides which requests reach the app on the page."""
 
-    def __init__(
-        self, app: ASGIApp, settings: Settings, sessions: Sessions, wrong: WrongTokens, wall_s: Callable[[], float]
-    ) -> None:
+    def __init__(self, app: ASGIApp, settings: Settings, sessions: Sessions, wall_s: Callable[[], float]) -> None:
         self._app = app
         self.settings = settings
         self.sessions = sessions
-        self.wrong = wrong
         self._wall_s = wall_s
         self._names = {*_LOOPBACK_NAMES, settings.address.host, *(name.lower() for name in settings.hosts)}
         # Through SSH tunnels several daemons are `localhost` to one browser, which keeps one cookie of each name.
@@ -95,6 +93,8 @@ class PageAccess:
             acts = Peer(NO_PROCESS, who.uid, who.gid)
             viewer = Viewer(who.name, everything=who.uid == 0)
             state["caller"] = Caller(key, viewer, knows_token=True, has_token=has_token, acts=acts, account=who)
+        if shown is not None and has_token and visitor is None:
+            await asyncio.sleep(WRONG_TOKEN_S)
         await answered(self._refusal(scope, headers, shown) or self._app, scope, receive, send)
 
     def _refusal(self, scope: Scope, headers: Headers, shown: tuple[str, str] | None) -> Response | None:
@@ -108,7 +108,7 @@ class PageAccess:
         if state["same_origin"] is None:
             return problem(400, "usage", "its Origin is not an address")
         if shown is not None and self.settings.has_token and not state["caller"].knows_token:
-            return self._wrong_token(state["connection"].owner)
+            return problem(401, "token", "this is not the token", {"www-authenticate": "Bearer"})
         too_long = body_refusal(headers)
         if too_long is not None:
             return too_long
@@ -129,7 +129,7 @@ class PageAccess:
         reads = scope["method"] in _SAFE
         if shown is not None:
             kind, word = shown
-            if self.wrong.too_many_from(owner) or (kind == SCHEME and not reads):
+            if kind == SCHEME and not reads:
                 return None
             if kind == SCHEME:
                 return self.settings.signer(word, _target(scope), self._wall_s())
@@ -137,12 +137,6 @@ class PageAccess:
         if reads or same_origin(headers) is True:
             return self.sessions.visitor(self.cookie_in(headers), owner)
         return None
-
-    def _wrong_token(self, owner: str) -> Response:
-        if self.wrong.too_many_from(owner):
-            return problem(429, "token", TOO_MANY_WRONG, {"retry-after": "60"})
-        self.wrong.count(owner)
-        return problem(401, "token", "this is not the token", {"www-authenticate": "Bearer"})
 
 
 async def answered(answer: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:

@@ -46,7 +46,6 @@ _GUARD_PROBLEMS = {
     403: "It is not allowed.",
     404: "There is no such thing.",
     409: "The daemon cannot do it for who asks; they can themselves.",
-    429: "Too many wrong tokens came from this address.",
 }
 
 

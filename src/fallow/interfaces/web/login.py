@@ -1,11 +1,12 @@
 """The forms with which a browser shows a token, and forgets it."""
 
+import asyncio
 from typing import Protocol
 
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
-from fallow.interfaces.web.access import TOO_MANY_WRONG, PageAccess
+from fallow.interfaces.web.access import WRONG_TOKEN_S, PageAccess
 from fallow.interfaces.web.caller import Refused
 from fallow.interfaces.web.forms import form_of
 from fallow.interfaces.web.page_parts import Renderer
@@ -36,12 +37,10 @@ def add_login(pages: PageRoutes, renderer: Renderer, static: Edition) -> None:
         access = _demand_token(request)
         _demand_same_origin(request)
         owner: str = request.state.connection.owner
-        if access.wrong.too_many_from(owner):
-            raise Refused(429, "token", TOO_MANY_WRONG, {"retry-after": "60"})
         form = await form_of(request)
         back, visitor = way_back(form.get("back", "")), access.settings.visitor(form.get("token", "").strip())
         if visitor is None:
-            access.wrong.count(owner)
+            await asyncio.sleep(WRONG_TOKEN_S)
             return HTMLResponse(_form(access, back, wrong=True), 403)
         access.sessions.end(access.cookie_in(request.headers), owner)
         answer, cookie = RedirectResponse(back, 303), access.sessions.begin(visitor, owner)

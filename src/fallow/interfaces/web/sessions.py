@@ -2,13 +2,12 @@
 
 import hashlib
 import secrets
-from collections import Counter
 from collections.abc import Callable
 
 from fallow.interfaces.web.settings import Visitor
 
 LASTS_S = 30 * 86400
-_MOST_OF_ONE = 100
+_MOST = 1000
 
 
 class Sessions:
@@ -19,22 +18,14 @@ class Sessions:
         self._begun: dict[bytes, tuple[float, Visitor, str]] = {}
 
     def begin(self, visitor: Visitor, owner: str) -> str:
-        """Return the cookie of a new session. If the visitor has too many, the oldest of the owner with most ends.
-
-        Many people may be one visitor, by the token that they share: nobody shall end the sessions of others. Of
-        owners with equally many, the new one loses, else who logged in last: a crowd ends nobody's older session.
+        """Return the cookie of a new session. If there are too many, the oldest ends.
 
         `owner`: whose the connection is, a user of this machine or an address. The cookie is valid for them alone: a
         browser sends it to the servers of others too, if they are on other ports of this machine.
         """
         cookie = secrets.token_urlsafe(32)
-        own = {key: began_it for key, (_, whose, began_it) in self._begun.items() if whose == visitor}
-        if len(own) >= _MOST_OF_ONE:
-            counts = Counter([*own.values(), owner])
-            most = max(counts.values())
-            tied = [began_it for began_it in reversed(own.values()) if counts[began_it] == most]
-            loser = owner if owner in tied else tied[0]
-            del self._begun[next(key for key, began_it in own.items() if began_it == loser)]
+        if len(self._begun) >= _MOST:
+            del self._begun[next(iter(self._begun))]
         self._begun[_hashed(cookie)] = self._now_s(), visitor, owner
         return cookie
 
