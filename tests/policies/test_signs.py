@@ -29,7 +29,6 @@ def test_on_an_empty_card_there_is_nobody() -> None:
         (Scene(idle(), reservations=Reservations(reserved=True)), "somebody picked GPU 0 moments ago"),
         (Scene(idle(), reservations=Reservations(filler=Claim(False, None, "bob"))), "another filler is on GPU 0"),
         (Scene(idle(), protection=said("ada protects all (protection 1)")), "ada protects all"),
-        (Scene(idle(temperature_c=81), max_temp_c=80, filled=True), "GPU 0 is at 81 °C"),
         (Scene(idle(recent=Recent(1.0, 0.1, 0.4))), "something ran on GPU 0"),
         (Scene(idle(utilization=0.2)), "20% utilization by no visible process"),
     ],
@@ -47,7 +46,6 @@ def test_each_sign_alone_is_enough(scene: Scene, words: str) -> None:
         Scene(idle(holders=NOT_SUPPORTED)),
         Scene(idle(memory=NOT_SUPPORTED)),
         Scene(idle(utilization=NOT_SUPPORTED)),
-        Scene(idle(temperature_c=NOT_SUPPORTED), max_temp_c=80),
     ],
 )
 def test_what_is_not_known_is_neither_a_sign_nor_quiet(scene: Scene) -> None:
@@ -71,14 +69,6 @@ def test_a_program_that_is_to_be_ignored_may_hold_and_work() -> None:
     assert sign(Scene(held(pid=7, utilization=0.3), frozenset({7}))) is None
 
 
-def test_a_card_that_got_too_warm_must_cool_down_before_it_is_filled_again() -> None:
-    def too_warm(degrees: int, *, filled: bool) -> bool:
-        return sign(Scene(idle(temperature_c=degrees), max_temp_c=80, filled=filled)) is not None
-
-    assert [too_warm(degrees, filled=True) for degrees in (75, 80, 81)] == [False, False, True]
-    assert [too_warm(degrees, filled=False) for degrees in (75, 76, 80)] == [False, True, True]
-
-
 @given(st.integers(0, 1439), st.integers(0, 1439), st.integers(0, 1439))
 def test_each_minute_is_either_between_two_hours_or_between_them_the_other_way(minute: int, a: int, b: int) -> None:
     if a != b:
@@ -89,6 +79,5 @@ def test_a_sure_sign_is_told_before_anything_else_is_asked() -> None:
     everything: dict[str, Any] = {
         "protection": said("protected"),
         "reservations": Reservations(reserved=True),
-        "max_temp_c": 10,
     }
     assert str(sign(Scene(held(pid=7), **everything))) == "pid 7 is on GPU 0"

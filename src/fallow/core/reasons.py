@@ -134,7 +134,6 @@ SENTENCES: Mapping[str, str] = {
     "other_filler": "another filler is on GPU {gpu}: {claim}",
     "gpu_claimed": "GPU {gpu} is {claim}",
     "picked": "somebody picked GPU {gpu} moments ago",
-    "too_warm": "GPU {gpu} is at {temperature_c} °C, and at most {most_c} °C are allowed",
     "something_ran": "something ran on GPU {gpu} in the last {seconds:.0f} s",
     "in_use": "GPU {gpu}: {found}",
     "comes_first": "{filler} comes first on {gpus}",

@@ -14,8 +14,6 @@ for _power, _letter in enumerate("KMGT", start=1):
 
 # Patterns are compiled when first used, not when loaded: most runs need none of them.
 _LONGEST_WORD = 18
-CELSIUS = (30, 120)
-"""The coolest and the hottest temperature at which a filler can be told to leave."""
 _LONGEST_PROGRAM = 40
 _KNOWN_COMMANDS = 256  # a daemon meets the same ones every second
 _DURATION = r"(?:\d+(?:\.\d+)?(?:ms|s|m|h|d|w))+"
@@ -101,15 +99,6 @@ def count(text: str, least: int = 1, most: int | None = None) -> int:
     if not is_number(text.strip()) or int(text) < least or (most is not None and int(text) > most):
         limits = f"of at least {least}" if most is None else f"from {least} to {most}"
         raise WrongUsage(f"{text[:_LONGEST_WORD]!r} is not a count", f"write a whole number {limits}")
-    return int(text)
-
-
-def celsius(text: str) -> int:
-    """Return a temperature of a GPU, in degrees Celsius."""
-    least, most = CELSIUS
-    if not is_number(text.strip()) or not least <= int(text) <= most:
-        sentence = f"{text[:_LONGEST_WORD]!r} is not a temperature of a GPU"
-        raise WrongUsage(sentence, f"write whole degrees Celsius from {least} to {most}")
     return int(text)
 
 

@@ -5,7 +5,6 @@
     a process has it open as only CUDA does                                           a sign
     it is claimed, or was picked moments ago                                          a sign
     a protection applies                                                              a sign
-    it is too warm                                                                    a sign
     without a filler on it: something ran, or memory is held by no visible process    a sign
 
 The filler's own processes, and programs that a person named to be ignored, are no sign.
@@ -18,8 +17,6 @@ from fallow.core.reservations import Reservations
 from fallow.core.units import program_name
 from fallow.core.unknown import Unknown
 from fallow.core.value import value
-
-_COOLER_BY_C = 5  # before a GPU that got too warm is filled again
 
 
 @value
@@ -34,7 +31,6 @@ class Scene:
     reservations: Reservations = Reservations()
     protection: Reason | None = None
     filled: bool = False
-    max_temp_c: int | None = None
 
 
 def sign(scene: Scene) -> Reason | Unknown | None:
@@ -52,7 +48,6 @@ def sign(scene: Scene) -> Reason | Unknown | None:
         scene.opened_by,
         _reserved(gpu, scene.reservations, scene.filled),
         scene.protection,
-        _temperature(scene),
         None if scene.filled else _use(gpu),
     )
     return next((each for each in found if each is not None), None)
@@ -76,17 +71,6 @@ def _reserved(gpu: Gpu, reservations: Reservations, filled: bool) -> Reason | No
     if reservations.claim is not None:
         return Reason("gpu_claimed", gpu=gpu.label, claim=str(reservations.claim))
     return Reason("picked", gpu=gpu.label) if reservations.reserved else None
-
-
-def _temperature(scene: Scene) -> Reason | Unknown | None:
-    gpu, limit_c = scene.gpu, scene.max_temp_c
-    if limit_c is None:
-        return None
-    if isinstance(gpu.temperature_c, Unknown):
-        return Unknown(f"the temperature of GPU {gpu.label} is {gpu.temperature_c}")
-    if gpu.temperature_c > (limit_c if scene.filled else limit_c - _COOLER_BY_C):
-        return Reason("too_warm", gpu=gpu.label, temperature_c=gpu.temperature_c, most_c=limit_c)
-    return None
 
 
 def _use(gpu: Gpu) -> Reason | Unknown | None:

@@ -42,7 +42,7 @@ def test_a_filler_has_the_words_and_defaults_of_fill() -> None:
     assert filler.command == ("python", "x.py", "a b", "{gpu}")
     assert (filler.gpus, filler.together, filler.idle_for, filler.yields) == ("all", False, 30.0, "term")
     assert (filler.grace, filler.suspend_within, filler.eager) == (2.0, 5.0, False)
-    assert (filler.between, filler.max_temp, filler.log, filler.cwd, dict(filler.env)) == (None, None, None, None, {})
+    assert (filler.between, filler.log, filler.cwd, dict(filler.env)) == (None, None, None, {})
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,7 @@ def test_what_holds_for_all_terminals_holds_for_a_filler_unless_it_says_otherwis
 def test_a_filler_is_what_fill_would_make_of_the_same_words() -> None:
     found = config(
         "[terminals]\nuser_idle = '1m'\n[[filler]]\nname = 'a'\ncommand = 'x {gpu}'\nyield = 'suspend'\ngpus = 0\n"
-        "together = true\neager = true\nignore = 'mon'\nmax_temp = 80\nlog = '/l'\ncwd = '/c'\n"
+        "together = true\neager = true\nignore = 'mon'\nlog = '/l'\ncwd = '/c'\n"
         "between = '1:00-2:00'\n"
     )
     (filler,) = found.fillers
@@ -95,7 +95,6 @@ def test_a_filler_is_what_fill_would_make_of_the_same_words() -> None:
         together=True,
         eager=True,
         ignore=("mon",),
-        max_temp_c=80,
         log="/l",
         cwd="/c",
     )

@@ -119,12 +119,6 @@ IDLE = '[[idle]]\nname = "i"\nidle_for = "2h"\n'
             "is not a range of hours (write it as 20:00-07:00)",
         ),
         (FILLER + "between = '06:00-06:00'\n", 4, "filler[1].between", "is not a range of hours"),
-        (
-            FILLER + "max_temp = 900\n",
-            4,
-            "filler[1].max_temp",
-            "900 does not fit (write a whole number from 30 to 120)",
-        ),
         (FILLER + "cwd = 'here'\n", 4, "filler[1].cwd", "begin it with / or ~/"),
         (FILLER + "env = { 'A B' = 'c' }\n", 4, 'filler[1].env."A B"', "not the name of a variable"),
         (

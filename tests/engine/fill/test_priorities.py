@@ -22,6 +22,7 @@ from fallow.engine.fill.slot import FillerSlot
 from fallow.engine.fill.start import FillerSpec
 from fallow.engine.history.journal import Journal
 from fallow.engine.history.run import Report, Run
+from fallow.engine.machine.clock import minute_of_day
 from fallow.engine.machine.presence import PresenceRules
 from fallow.engine.machine.world import World
 from fallow.policies.fill import FillRules, Phase
@@ -32,7 +33,10 @@ from tests.length import examples
 
 CARDS = 3
 CALM_S = 60
-STATES = ("idle", "held", "hot", "unknown")
+STATES = ("idle", "held", "unknown")
+HOUR_S = 3600.0
+BEGAN_WALL_S = DrivenClock().wall_s()
+THIS_MINUTE = (minute_of_day(BEGAN_WALL_S), minute_of_day(BEGAN_WALL_S + 60))
 
 
 class Wish(NamedTuple):
@@ -42,15 +46,13 @@ class Wish(NamedTuple):
     idle_for_s: float = 2.0
     leaves_in_s: float = 0.0
     manner: Yield = Yield.TERM
-    minds_heat: bool = False
+    between: tuple[int, int] | None = None
 
 
 def gpu(index: int, state: str) -> Gpu:
     match state:
         case "held":
             return held(index, pid=os.getpid())  # somebody who is there, and no filler
-        case "hot":
-            return idle(index, temperature_c=90)
         case "unknown":
             return idle(index, holders=Unknown("as drawn"))
     return idle(index)
@@ -73,10 +75,9 @@ class Machine:
         spec = FillerSpec(
             ("true",),
             FillRules(wish.idle_for_s, wish.manner, grace_s=60.0),
-            PresenceRules(mind_users=False),
+            PresenceRules(mind_users=False, between=wish.between),
             name=f"filler-{number}",
             together=True,
-            max_temp_c=60 if wish.minds_heat else None,
         )
         gpus = tuple(idle(index) for index in wish.cards)
         return FillerSlot(self.run, spec, gpus, self.starter[number])
@@ -113,7 +114,7 @@ wish = st.builds(
     idle_for_s=st.sampled_from((0.0, 2.0, 7.0)),
     leaves_in_s=st.sampled_from((0.0, 1.5, 4.0)),
     manner=st.sampled_from(Yield),
-    minds_heat=st.booleans(),
+    between=st.none(),
 )
 stretch = st.tuples(st.lists(st.sampled_from(STATES), min_size=CARDS, max_size=CARDS), st.integers(1, 15))
 
@@ -166,10 +167,11 @@ def test_one_that_has_to_make_way_does_so_through_an_ordinary_yield() -> None:
 
 
 def test_the_first_gives_its_place_to_the_second_while_its_own_rules_forbid_it() -> None:
-    with machine(Wish((0,), minds_heat=True), Wish((0,))) as made:
-        for state, expected in (("idle", "filler-0"), ("hot", "filler-1"), ("idle", "filler-0")):
+    with machine(Wish((0,), between=THIS_MINUTE), Wish((0,))) as made:
+        for later_s, expected in ((0.0, "filler-0"), (HOUR_S, "filler-1"), (-HOUR_S, "filler-0")):
+            made.clock.wall_offset_s += later_s
             for _ in range(12):
-                made.tick([state] * CARDS)
+                made.tick(["idle"] * CARDS)
             assert made.on(0) == [expected]
 
 
@@ -286,12 +288,13 @@ def test_rules_change_without_ending_what_runs() -> None:
         for _ in range(5):
             made.tick(["idle"] * CARDS)
         running = slot.filler
-        slot.spec = replace(slot.spec, max_temp_c=60)
+        slot.spec = replace(slot.spec, presence_rules=PresenceRules(mind_users=False, between=THIS_MINUTE))
         made.fill_loop.change([slot])
         made.tick(["idle"] * CARDS)
         assert slot.filler is running
-        made.tick(["hot"] * CARDS)
-        made.tick(["hot"] * CARDS)
+        made.clock.wall_offset_s += HOUR_S
+        made.tick(["idle"] * CARDS)
+        made.tick(["idle"] * CARDS)
         assert not slot.filled
 
 

@@ -312,8 +312,6 @@ def test_why_tells_the_story_of_a_filler(fill: StartFill, newcomer: Callable, si
         (("--cwd", "/no/such", "--", "true"), 126, "/no/such is not a folder"),
         (("--between", "25:00-26:00", "--", "true"), 2, "is not a range of hours"),
         (("--between", "10:00-10:00", "--", "true"), 2, "is not a range of hours"),
-        (("--max-temp", "warm", "--", "true"), 2, "'warm' is not a temperature of a GPU"),
-        (("--max-temp", "500", "--", "true"), 2, "write whole degrees Celsius from 30 to 120"),
         (("--gpus", "9", "--", "true"), 2, "9"),
         (("--each", "--together", "--", "true"), 2, "--together cannot be given together with --each"),
         (("--yield", "maybe", "--", "true"), 2, "--yield: 'maybe' is not known here"),
@@ -415,11 +413,6 @@ def test_a_log_that_cannot_be_written_is_told_at_the_start(
     done = simulated("fill", "--log", str(tmp_path / log), "--", "true")
     assert done.returncode == 126
     assert "cannot be written" in done.stderr
-
-
-def test_what_is_not_known_is_told_too(fill: StartFill) -> None:
-    said = fill("--max-temp", "50", "--gpus", "0", "--idle-for", "0", "--", "true").until("GPU 0: left alone")
-    assert "temperature of GPU 0 is unknown" in said
 
 
 def test_a_filler_that_strays_to_another_card_leaves_for_whoever_wants_that(

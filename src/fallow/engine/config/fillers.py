@@ -60,8 +60,6 @@ class Filler(Section):
     """More users for whom it never leaves."""
     between: types.Between | None = by_default(None)
     """The hours in which it may run, by the machine's clock; they may go past midnight."""
-    max_temp: types.Celsius | None = by_default(None)
-    """The temperature of a GPU, in degrees Celsius, above which it leaves; from 30 to 120."""
     log: types.HomePlace | None = by_default(None)
     """The file to which its output is appended. `{gpu}` and `{uuid}` are replaced."""
     cwd: types.HomePlace | None = by_default(None)
@@ -103,7 +101,6 @@ class Filler(Section):
             together=self.together,
             eager=self.eager,
             ignore=self.ignore,
-            max_temp_c=self.max_temp,
             log=self.at_home(self.log),
             cwd=self.at_home(self.cwd),
             user=self.user,

@@ -15,7 +15,6 @@ from pydantic_core import CoreSchema
 from fallow.core.actions import HostAction
 from fallow.core.address_template import AddressTemplate
 from fallow.core.errors import WrongUsage
-from fallow.core.units import CELSIUS
 from fallow.engine.config import parse_values
 from fallow.engine.config.gpu_lists import gpu_list
 from fallow.engine.config.listen_address import Address
@@ -85,7 +84,6 @@ Share = Annotated[float, *_typed(parse_values.share, anyOf=_PERCENT, examples=[5
 SomeShare = Annotated[float, *_typed(parse_values.some_share, anyOf=_SOME_PERCENT, examples=[5, "5%"])]
 Priority = Annotated[int, *_whole(-100, 100)]
 Count = Annotated[int, *_whole(1, 10000)]
-Celsius = Annotated[int, *_whole(*CELSIUS)]
 Money = Annotated[float, *_typed(parse_values.money, anyOf=_MONEY)]
 Currency = Annotated[str, *_typed(parse_values.currency, **_WORD, examples=["USD", "EUR"])]
 Command = Annotated[tuple[str, ...], *_typed(parse_values.command, anyOf=[_WORDS, _WORD])]

@@ -278,8 +278,7 @@ class FillLoop:
         """Return how much to read at a tick: what ran since the last one matters only for slots without a filler."""
         if all(slot.filled for slot in self._slots):
             return Depth.HOLDERS
-        reads_temperature = any(slot.spec.max_temp_c is not None for slot in self._slots)
-        return Depth.EVERYTHING if reads_temperature else Depth.LOAD
+        return Depth.LOAD
 
     def _read_presence(self) -> None:
         """Read what changes slowly: people at terminals, hours, protections."""
@@ -338,7 +337,7 @@ class FillLoop:
         if self.protections:
             touched = Affected(uuids_with_cards([gpu]), labels=labels_with_cards([gpu]))
             protection = leave_alone(touched, self._world.clock.wall_s(), self.protections)
-        return sign(Scene(gpu, ignored, opened_by, reservations, protection, ours, slot.spec.max_temp_c))
+        return sign(Scene(gpu, ignored, opened_by, reservations, protection, ours))
 
     def _has_other_filler(self, slot: FillerSlot, uuid: str) -> bool:
         """Return whether the filler of another slot is on the GPU, or was until a moment ago."""

@@ -31,7 +31,6 @@ class FillerSpec:
     together: bool = False
     eager: bool = False
     ignore: tuple[str, ...] = ()
-    max_temp_c: int | None = None
     log: str | None = None
     cwd: str | None = None
     env: tuple[tuple[str, str], ...] = ()

@@ -7,7 +7,7 @@ from functools import partial
 from fallow.core.did_you_mean import did_you_mean
 from fallow.core.errors import WrongUsage
 from fallow.core.fillers import Yield
-from fallow.core.units import celsius, duration_for_people, duration_s, hours, span_s
+from fallow.core.units import duration_for_people, duration_s, hours, span_s
 from fallow.engine.allocate.usable_gpus import gpus_to_fill
 from fallow.engine.fill.compose import fill_loop
 from fallow.engine.fill.start import FillerSpec, check_command
@@ -29,7 +29,7 @@ EXAMPLES = """\
   fallow fill -- ./background.sh
   fallow fill --yield kill -- python sweep.py --gpu {gpu}
   fallow fill --yield suspend -- python long_run.py
-  fallow fill --between 20:00-07:00 --max-temp 80 --log {gpu}.log -- ./miner
+  fallow fill --between 20:00-07:00 --log {gpu}.log -- ./miner
   fallow fill -- fallow burn"""
 
 
@@ -71,11 +71,6 @@ def add_options(made: Parser) -> None:
     )
     several(made, "--ignore-user NAME", "a user at a terminal who is no reason to leave")
     add("--between HH:MM-HH:MM", hours, "run CMD only at these hours")
-    add(
-        "--max-temp C",
-        celsius,
-        "leave a GPU that is hotter than C degrees, from 30 to 120",
-    )
     add("--log FILE", str, "append CMD's output to FILE (default: print it here)")
     add("--cwd DIR", str, "run CMD in this folder")
     made.add_argument("--dry-run", action="store_true", help="start nothing, only print what would be done")
@@ -127,7 +122,6 @@ def _spec(args: argparse.Namespace) -> FillerSpec:
         together=args.together,
         eager=args.eager,
         ignore=tuple(args.ignore),
-        max_temp_c=args.max_temp,
         log=args.log if args.log is None or os.path.isabs(args.log) else os.path.join(_here(), args.log),
         cwd=args.cwd,
     )
