@@ -5,14 +5,11 @@ The loop of `fallow fill` runs it, with stressor.py as the filler. This file has
 
 import sys
 from collections.abc import Callable, Sequence
-from typing import assert_never
 
 from fallow.compat.stressor import say
 from fallow.core.arguments import ArgumentParser
-from fallow.core.fillers import News
 from fallow.engine.allocate.usable_gpus import gpus_to_fill
 from fallow.engine.fill.compose import fill_loop
-from fallow.engine.fill.slot import FillerSlot
 from fallow.engine.fill.start import FillerSpec
 from fallow.engine.history.run import open_run
 from fallow.engine.machine.presence import PresenceRules
@@ -27,6 +24,12 @@ _STRESSOR = FillerSpec(
     PresenceRules(mind_users=False),
     name="stressor",
 )
+_ITS_WORDS = {
+    "filling it": "Free. Launching stressor.",
+    "left alone": "In use. No stressor running.",
+    "giving it back": "In use by other processes. Killing stressor.",
+}
+"""The line of the old tool for the beginning of a sentence of `fallow fill`."""
 
 
 def main(words: Sequence[str], world: World, tell: Callable[[str], None]) -> int:
@@ -37,7 +40,7 @@ def main(words: Sequence[str], world: World, tell: Callable[[str], None]) -> int
     ).parse_args(words)
     gpus = gpus_to_fill(world, None, tell)
     with open_run(world, tell) as run:
-        loop = fill_loop(run, [(_STRESSOR, (gpu,)) for gpu in gpus], _in_its_words, say)
+        loop = fill_loop(run, [(_STRESSOR, (gpu,)) for gpu in gpus], _say_in_its_words)
         if world.simulated:
             tell(f"the GPUs are simulated: 1/{SIMULATED_SCALE} of the memory is taken")
         say("[Supervisor] Watching GPUs...")
@@ -45,24 +48,10 @@ def main(words: Sequence[str], world: World, tell: Callable[[str], None]) -> int
     return 0
 
 
-def _in_its_words(slot: FillerSlot, news: News, detail: str) -> str:
-    """Return the line that the old tool prints, followed by the reason if a GPU is given up."""
-    gpu = f"[GPU {slot.gpus[0].label}]"
-    match news:
-        case News.FILLING:
-            return f"{gpu} Free. Launching stressor."
-        case News.LEFT_ALONE:
-            return f"{gpu} In use. No stressor running.\n{gpu} Because {detail}"
-        case News.GIVING_BACK if slot.state.blind_since_s is None:
-            return f"{gpu} In use by other processes. Killing stressor.\n{gpu} Because {detail}"
-        case News.GIVING_BACK:
-            return f"{gpu} Nobody can tell whether it is in use. Killing stressor.\n{gpu} Because {detail}"
-        case News.RESUMING:
-            return f"{gpu} Resuming the stressor: {detail}"
-        case News.ENDED:
-            return f"{gpu} The stressor {detail}"
-        case News.GIVEN_BACK:
-            return f"{gpu} Given back after {detail}"
-        case News.NOTE:
-            return f"{gpu} {detail[:1].upper()}{detail[1:]}"
-    assert_never(news)
+def _say_in_its_words(sentence: str) -> None:
+    """Print the line of the old tool for a sentence of `fallow fill`, followed by the reason if a GPU is in use."""
+    gpu, _, said = sentence.removeprefix("GPU ").partition(": ")
+    what, _, reason = said.partition(": ")
+    say(f"[GPU {gpu}] {_ITS_WORDS.get(what) or said[:1].upper() + said[1:]}")
+    if what in ("left alone", "giving it back"):
+        say(f"[GPU {gpu}] Because {reason}")

@@ -1,4 +1,4 @@
-"""What can be done with a filler: a closed set of actions, each with its reason; and what is reported of it."""
+"""What can be done with a filler: a closed set of actions, each with its reason; and whether it is on its GPUs."""
 
 from enum import StrEnum
 
@@ -23,18 +23,6 @@ class Presence(StrEnum):
     ABSENT = "absent"
     RUNNING = "running"
     SUSPENDED = "suspended"
-
-
-class News(StrEnum):
-    """What is reported of a slot, by the beginning of the sentence that `fallow fill` prints."""
-
-    FILLING = "filling it: "
-    LEFT_ALONE = "left alone: "
-    RESUMING = "resuming the filler: "
-    GIVING_BACK = "giving it back: "
-    GIVEN_BACK = "given back after "
-    ENDED = "the filler "
-    NOTE = ""
 
 
 class FillVerb(StrEnum):

@@ -53,6 +53,8 @@ def gpu(index: int, state: str) -> Gpu:
     match state:
         case "held":
             return held(index, pid=os.getpid())  # somebody who is there, and no filler
+        case "worked":
+            return idle(index, utilization=0.4)  # as the driver shows it for a moment after a filler has left
         case "unknown":
             return idle(index, holders=Unknown("as drawn"))
     return idle(index)
@@ -160,8 +162,8 @@ def test_one_that_has_to_make_way_does_so_through_an_ordinary_yield() -> None:
             made.tick(["idle"] * CARDS)
         assert first.wants
         assert made.on(0) == ["filler-1"], "it is still there: it has its grace"
-        made.tick(["idle"] * CARDS)
-        made.tick(["idle"] * CARDS)
+        made.tick(["worked"] * CARDS)
+        made.tick(["worked"] * CARDS)
         assert made.on(0) == ["filler-0"], "the moment there is room"
         assert "giving it back: filler-0 comes first on GPU 0" in " ".join(made.told)
 

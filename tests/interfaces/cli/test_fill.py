@@ -4,7 +4,6 @@ import contextlib
 import json
 import os
 import pathlib
-import shutil
 import signal
 import subprocess
 from collections.abc import Callable, Iterator
@@ -394,17 +393,6 @@ def test_a_command_may_be_as_long_as_the_kernel_allows(fill: StartFill, tmp_path
     assert wait_for_lines(facts, 1) == ["3"]
 
 
-def test_a_cleaned_claim_folder_is_made_anew_and_the_card_is_marked_again(
-    fill: StartFill, simulated: Fallow, tmp_path: pathlib.Path
-) -> None:
-    running = fill("--gpus", "0", "--idle-for", "0", "--", "sleep", "1000")
-    running.until("filling it")
-    shutil.rmtree(simulated.environ["FALLOW_CLAIM_DIR"])
-    done = simulated("run", "--gpus", "0", "--wait", "30s", "--", "echo", "mine")
-    assert done.stdout == "mine\n", done.stderr
-    running.until("giving it back")
-
-
 @pytest.mark.parametrize("log", ["missing/fill.log", "pipe"])
 def test_a_log_that_cannot_be_written_is_told_at_the_start(
     simulated: Fallow, tmp_path: pathlib.Path, log: str
@@ -413,18 +401,6 @@ def test_a_log_that_cannot_be_written_is_told_at_the_start(
     done = simulated("fill", "--log", str(tmp_path / log), "--", "true")
     assert done.returncode == 126
     assert "cannot be written" in done.stderr
-
-
-def test_a_filler_that_strays_to_another_card_leaves_for_whoever_wants_that(
-    fill: StartFill, simulated: Fallow, tmp_path: pathlib.Path
-) -> None:
-    facts = tmp_path / "facts"
-    script = f"export CUDA_VISIBLE_DEVICES=1; echo x >> {facts}; exec sleep 1000"
-    running = fill("--gpus", "0,1", "--idle-for", "0", "--", "sh", "-c", script)
-    wait_for_lines(facts, 2)
-    running.until("the filler of GPU 0 is on GPU 1; does it set CUDA_VISIBLE_DEVICES itself?")
-    assert simulated("run", "--gpus", "1", "--", "true").returncode == 0
-    running.until("GPU 0: given back")
 
 
 def test_a_dry_run_leaves_the_filler_where_it_is(fill: StartFill, simulated: Fallow, newcomer: Callable) -> None:

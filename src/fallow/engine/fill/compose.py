@@ -6,7 +6,6 @@ from fallow.core.gpu import Gpu
 from fallow.core.value import replace
 from fallow.engine.fill.loop import FillLoop
 from fallow.engine.fill.slot import FillerSlot
-from fallow.engine.fill.slot_report import Words, words_of_fill
 from fallow.engine.fill.start import (
     DryRunFillerStarter,
     FillerSpec,
@@ -28,18 +27,16 @@ def filler_slot(
     spec: FillerSpec,
     gpus: tuple[Gpu, ...],
     starter: FillerStarter,
-    words: Words = words_of_fill,
     prefix: str = "",
 ) -> FillerSlot:
     """Return a slot. Its sentences begin with the prefix, and in a dry run say so before it."""
     report = run.report.prefixed(f"dry run: {prefix}" if run.dry_run else prefix)
-    return FillerSlot(replace(run, report=report), spec, gpus, starter, words)
+    return FillerSlot(replace(run, report=report), spec, gpus, starter)
 
 
 def fill_loop(
     run: Run,
     slots: Sequence[tuple[FillerSpec, tuple[Gpu, ...]]],
-    words: Words = words_of_fill,
     say: Callable[[str], None] | None = None,
 ) -> FillLoop:
     """Return the loop that fills these GPUs; raise FallowError if a command or a log cannot be used.
@@ -52,4 +49,4 @@ def fill_loop(
             check_log(spec, gpus)
     starter = filler_starter(run)
     slot_run = run if say is None else replace(run, report=Report(say))
-    return FillLoop(run, [filler_slot(slot_run, spec, gpus, starter, words) for spec, gpus in slots])
+    return FillLoop(run, [filler_slot(slot_run, spec, gpus, starter) for spec, gpus in slots])

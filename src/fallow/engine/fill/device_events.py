@@ -11,7 +11,6 @@ from fallow.engine.machine.world import World
 from fallow.readers.file_events import FileEvent, FileEvents
 
 CLAIMS = "claims"
-_CLAIMS_EVERY_S = 0.02
 Attention = tuple[bool, frozenset[str]]
 """Which opens a filler yields to: whether to any open at all, and the programs that it ignores."""
 Opened = Mapping[Attention, Mapping[str, Reason]]
@@ -29,7 +28,6 @@ class DeviceEvents:
         self._say = say
         self._opens = FileEvents()
         self._claim_writes = FileEvents()
-        self._claims_due_s = 0.0
         self._nodes: dict[str, str] = {}
         self._why_unwatched: dict[str, str] = {}
         self._newcomers: dict[Attention, tuple[dict[str, str], Newcomers]] = {}
@@ -37,9 +35,10 @@ class DeviceEvents:
         self._opened_uuids: set[str] = set()
         self._watches_claims = False
 
-    def fds(self, now_s: float) -> tuple[int, ...]:
-        """Return the descriptors that become readable at an event that is to be read now."""
-        return self._opens.fds if now_s < self._claims_due_s else (*self._opens.fds, *self._claim_writes.fds)
+    @property
+    def fds(self) -> tuple[int, ...]:
+        """Return the descriptors that become readable at an event."""
+        return (*self._opens.fds, *self._claim_writes.fds)
 
     def watch(self, slots: Sequence[FillerSlot]) -> None:
         """Watch the GPUs of these slots. What is known of newcomers to them is kept."""
@@ -68,15 +67,9 @@ class DeviceEvents:
         if events.came & occupied:
             for _, newcomers in self._newcomers.values():
                 newcomers.note_open(now_s, events.came & occupied)
-        # Any user can write to the claim folder a thousand times a second, so these events are read at intervals.
-        if now_s >= self._claims_due_s and self._claim_writes.read().came:
-            self._claims_due_s = now_s + _CLAIMS_EVERY_S
+        if self._claim_writes.read().came:
             return FileEvent(events.came | {CLAIMS}, events.left)
         return events
-
-    def pause_claims(self, until_s: float) -> None:
-        """Read no further writes to the claim folder before `until_s`, because a look at the GPUs takes long."""
-        self._claims_due_s = max(self._claims_due_s, until_s)
 
     def opened(self, now_s: float) -> Opened:
         """Return the processes that are about to work on a GPU."""
@@ -93,7 +86,6 @@ class DeviceEvents:
     def next_look_s(self, now_s: float) -> float | None:
         """Return when to look again, or None if there is no reason to."""
         due = [newcomers.next_look_s(now_s) for _, newcomers in self._newcomers.values()]
-        due.append(self._claims_due_s if now_s < self._claims_due_s else None)
         return min((each for each in due if each is not None), default=None)
 
     def close(self) -> None:

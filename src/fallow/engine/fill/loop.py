@@ -38,7 +38,6 @@ _POLL_S = 0.02
 _UNSETTLED_S, _UNSETTLED_TICK_S = 1.5, 0.25
 _GLANCE_S = 0.01  # between two driver queries during the search for a newcomer
 _SHARE_OF_A_CORE = 0.1  # the most that polling may take
-_TRACE_S = 3.0  # the driver may show the activity of a filler for so long after it has left
 
 
 class FillLoop:
@@ -77,7 +76,6 @@ class FillLoop:
         self._kin = KinFinder(world.proc, self._keeper_pids)
         self._said: set[str] = set()
         self._sharing: dict[FillerSlot, list[FillerSlot]] = {}
-        self._kept_on: dict[int | None, list[Gpu]] = {}
         self._poller, self._polled = select.poll(), frozenset[int]()
         self.change(slots)
 
@@ -122,7 +120,7 @@ class FillLoop:
         """Wait for a file event, a report of a keeper, one of the other descriptors, or the time of the next look."""
         fillers = (slot.filler for slot in self._all_slots())
         now_s = self._world.clock.monotonic_s()
-        events = self._events.fds(now_s) if self._slots or self._leaving else ()  # without slots none is read
+        events = self._events.fds if self._slots or self._leaving else ()  # without slots none is read
         fds = frozenset((*events, *others, *(fd for filler in fillers if filler and (fd := filler.fd))))
         if fds != self._polled:
             self._poller = select.poll()  # select(2) takes no descriptor beyond 1023, and a daemon may have thousands
@@ -153,7 +151,6 @@ class FillLoop:
         snapshot = self._world.gpu_reader.look(Depth.HOLDERS)
         looked_s = self._world.clock.monotonic_s() - now_s
         self._next_poll_s = now_s + max(_POLL_S, looked_s / _SHARE_OF_A_CORE)
-        self._events.pause_claims(now_s + looked_s / _SHARE_OF_A_CORE)
         self._decide(snapshot, opened)
 
     def end(self) -> None:
@@ -192,7 +189,6 @@ class FillLoop:
         now_s = self._world.clock.monotonic_s()
         self._next_glance_s, self._decided_s = now_s + _GLANCE_S, now_s
         gpus = {gpu.uuid: gpu for gpu in snapshot.gpus if isinstance(gpu.uuid, str)}
-        self._kept_on = self._find_kept(gpus.values())
         for slot in self._slots:
             sharing = self._sharing[slot]
             index = sharing.index(slot)
@@ -290,34 +286,12 @@ class FillLoop:
     ) -> Reason | Unknown | None:
         """Return the first reason against a filler on these GPUs; a reason goes before an Unknown."""
         found = [self._sign(slot, gpus.get(uuid), uuid, opened.get(uuid)) for uuid in slot.uuids]
-        found += [self._sign(slot, gpu, str(gpu.uuid), None) for gpu in self._strays(slot)]
         found.append(self._presence.get(slot.spec.presence_rules, Unknown("people at terminals were not read yet")))
         first = next((each for each in ahead if each.marked or each.wants), None)
         if first is not None:
             found.append(Reason("comes_first", filler=first.spec.name, gpus=first.name))
         signs = [each for each in found if isinstance(each, Reason)]
         return signs[0] if signs else next((each for each in found if each is not None), None)
-
-    def _find_kept(self, gpus: Iterable[Gpu]) -> dict[int | None, list[Gpu]]:
-        """Return the GPUs that the processes of each of our keepers are on; under None, those of all others."""
-        found: dict[int | None, list[Gpu]] = {}
-        for gpu in gpus:
-            if not isinstance(gpu.holders, Unknown):
-                for keeper in {self._kin.of(holder.pid, holder.birth).keeper for holder in gpu.holders}:
-                    found.setdefault(keeper, []).append(gpu)
-        return found
-
-    def _strays(self, slot: FillerSlot) -> list[Gpu]:
-        """Return the GPUs that the filler uses without being given them; it yields to others on those as well."""
-        keeper = None if slot.filler is None else slot.filler.keeper
-        if keeper is None:
-            return []
-        found = [gpu for gpu in self._kept_on.get(keeper, ()) if gpu.uuid not in slot.uuids]
-        for gpu in found:
-            self._say_once(
-                f"the filler of {slot.name} is on GPU {gpu.label}; does it set CUDA_VISIBLE_DEVICES itself?"
-            )
-        return found
 
     def _sign(
         self, slot: FillerSlot, gpu: Gpu | None, uuid: str, opened_by: Reason | None
@@ -329,7 +303,8 @@ class FillLoop:
         except FallowError as error:
             return Unknown(str(error))
         self.reservations[uuid] = reservations
-        ours = slot.filled or self._has_other_filler(slot, uuid)
+        # The driver shows what a filler did for seconds after it has left to make room for this one.
+        ours = slot.filled or slot.wants or self._has_other_filler(slot, uuid)
         if ours and reservations.filler is not None:
             reservations = replace(reservations, filler=None)
         gpu, ignored = self._split_holders(slot, gpu, ours=ours)
@@ -340,13 +315,8 @@ class FillLoop:
         return sign(Scene(gpu, ignored, opened_by, reservations, protection, ours))
 
     def _has_other_filler(self, slot: FillerSlot, uuid: str) -> bool:
-        """Return whether the filler of another slot is on the GPU, or was until a moment ago."""
-        now_s = self._world.clock.monotonic_s()
-        return any(
-            other.marked or (other.left_s is not None and now_s - other.left_s < _TRACE_S)
-            for other in self._sharing[slot]
-            if other is not slot and uuid in other.uuids
-        )
+        """Return whether the filler of another slot is on the GPU."""
+        return any(other.marked for other in self._sharing[slot] if other is not slot and uuid in other.uuids)
 
     def _split_holders(self, slot: FillerSlot, gpu: Gpu, *, ours: bool) -> tuple[Gpu, frozenset[int]]:
         """Return the GPU with its holders described, and the holders that the slot ignores."""

@@ -10,14 +10,14 @@ from fallow.actuators.claims.fill_marks import mark_filled
 from fallow.actuators.claims.queue import Queue
 from fallow.core.board import FillerView
 from fallow.core.errors import FallowError
-from fallow.core.fillers import FillAction, FillVerb, News, Presence, Yield
+from fallow.core.fillers import FillAction, FillVerb, Presence, Yield
 from fallow.core.gpu import Gpu
 from fallow.core.reasons import Reason
 from fallow.core.reservations import Claim, Reservations
 from fallow.core.units import program_name
 from fallow.core.unknown import Unknown
 from fallow.core.value import replace
-from fallow.engine.fill.slot_report import SlotReport, Words, words_of_fill
+from fallow.engine.fill.slot_report import SlotReport
 from fallow.engine.fill.start import FillerLike, FillerSpec, FillerStarter
 from fallow.engine.history.run import Run
 from fallow.engine.machine.claim_holders import awake, claim_on, stands
@@ -36,9 +36,7 @@ class FillerSlot:
         spec: FillerSpec,
         gpus: tuple[Gpu, ...],
         starter: FillerStarter,
-        words: Words = words_of_fill,
     ) -> None:
-        """`words` makes a sentence of its news; the default is what `fallow fill` prints."""
         self.spec = spec
         self.gpus = gpus
         self.uuids = tuple(str(gpu.uuid) for gpu in gpus)
@@ -46,15 +44,13 @@ class FillerSlot:
         self.filler: FillerLike | None = None
         self.wants = False
         """Whether it would be on its GPUs now, if other fillers had left them."""
-        self.left_s: float | None = None
-        """When its filler was last seen to be off the GPUs."""
         self.retired: Reason | None = None
         """Why the slot is given up; None while it is in use."""
         self._labels = tuple(gpu.label for gpu in gpus)
         self.name = f"GPU{'' if len(gpus) == 1 else 's'} {','.join(self._labels)}"
         self._world = run.world
         self._starter = starter
-        self._report = SlotReport(self, run, words)
+        self._report = SlotReport(self, run)
         self._files: dict[str, ClaimFile] = {}
         self._queue = Queue(run.world.folder, stands(run.world), awake(run.world))
         self._marks: list[ClaimFile] = []
@@ -98,7 +94,6 @@ class FillerSlot:
             self._files.pop(uuid).close()
             file = None
             folder.refresh()
-            self._restore_mark(uuid)
         if file is None:
             file = self._files[uuid] = ClaimFile(folder.open(uuid))
         now_s = self._world.clock.monotonic_s()
@@ -108,12 +103,6 @@ class FillerSlot:
         return (
             reservations if reservations.claim is None else replace(reservations, claim=claim_on(self._world, file))
         )
-
-    def _restore_mark(self, uuid: str) -> None:
-        """Mark the GPU again after its file was deleted: a mark in a deleted file keeps no other filler away."""
-        mark = mark_filled(self._world.folder, uuid, self._label) if self._marks else None
-        if mark is not None:
-            self._marks.append(mark)
 
     def listen(self) -> bool:
         """Read the reports of the filler's keeper; return whether they change anything.
@@ -157,7 +146,7 @@ class FillerSlot:
         if self.spec.rules.manner is Yield.SUSPEND:
             self.spec = replace(self.spec, rules=replace(self.spec.rules, manner=Yield.TERM))
         if self.filler is not None and self.filler.presence is Presence.SUSPENDED:
-            self._report.say(News.NOTE, f"its suspended filler is ended: {reason}")
+            self._report.say(f"its suspended filler is ended: {reason}")
             self.filler.kill()
 
     def end(self, until_s: float) -> None:
@@ -166,9 +155,7 @@ class FillerSlot:
         if filler is None:
             return
         if filler.presence is Presence.SUSPENDED:
-            self._report.say(
-                News.NOTE, f"its filler stays suspended as pid {filler.pid}; to end it: kill {filler.pid}"
-            )
+            self._report.say(f"its filler stays suspended as pid {filler.pid}; to end it: kill {filler.pid}")
         else:
             self._wait_until_gone(filler, until_s)
         self._unmark()
@@ -205,9 +192,9 @@ class FillerSlot:
         done = True
         match action.verb:
             case FillVerb.START:
-                done = self._begin(News.FILLING, action.reason, self._start)
+                done = self._begin("filling it", action.reason, self._start)
             case FillVerb.RESUME:
-                done = self._begin(News.RESUMING, action.reason, self._resume)
+                done = self._begin("resuming the filler", action.reason, self._resume)
             case FillVerb.ASK:
                 self._with_filler(lambda filler: filler.ask())
             case FillVerb.SUSPEND:
@@ -227,11 +214,11 @@ class FillerSlot:
         elif self._kill_sent_s is None:
             self._kill_sent_s = at_s
         elif at_s - self._kill_sent_s >= _KEEPER_ANSWERS_WITHIN_S and self.filler is not None:
-            self._report.say(News.NOTE, "the filler's keeper does not answer, so both are killed")
+            self._report.say("the filler's keeper does not answer, so both are killed")
             self._kill_sent_s = at_s
             self.filler.kill_with_keeper()
 
-    def _begin(self, news: News, reason: Reason, start: Callable[[], None]) -> bool:
+    def _begin(self, what: str, reason: Reason, start: Callable[[], None]) -> bool:
         """Mark the GPUs, read the claims again, then start: a launch reads the marks after it has claimed."""
         try:
             if not self._mark():
@@ -240,11 +227,11 @@ class FillerSlot:
                 return False
             start()
         except FallowError as error:
-            self._report.say(News.NOTE, str(error))  # the next look finds no filler, and the pause is doubled
+            self._report.say(str(error))  # the next look finds no filler, and the pause is doubled
             self._unmark()
             return False
         if not self.state.failures:
-            self._report.say(news, str(reason))
+            self._report.say(f"{what}: {reason}")
         return True
 
     def _mark(self) -> bool:
@@ -267,8 +254,6 @@ class FillerSlot:
             do(self.filler)
 
     def _unmark(self) -> None:
-        if self._marks:
-            self.left_s = self._world.clock.monotonic_s()
         for mark in self._marks:
             mark.close()
         self._marks.clear()

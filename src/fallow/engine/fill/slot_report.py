@@ -1,8 +1,6 @@
 """What a filler slot reports: sentences for people, rows of the journal, counts for the metrics, and notices."""
 
-from collections.abc import Callable
-
-from fallow.core.fillers import FillAction, News
+from fallow.core.fillers import FillAction
 from fallow.core.findings import Verdict, gpu_key
 from fallow.core.notices import Notice
 from fallow.core.reasons import Reason
@@ -18,32 +16,23 @@ if TYPE_CHECKING:
 
 _GIVEN_UP_AFTER = 5  # failures in a row: then a notice is sent
 
-Words = Callable[["FillerSlot", News, str], str]
-"""Puts news of a slot into a sentence."""
-
-
-def words_of_fill(slot: "FillerSlot", news: News, detail: str) -> str:
-    """Return the sentence that `fallow fill` prints."""
-    return f"{slot.name}: {news}{detail}"
-
 
 class SlotReport:
     """Reports what changes in one slot, each thing once."""
 
-    def __init__(self, slot: "FillerSlot", run: Run, words: Words) -> None:
+    def __init__(self, slot: "FillerSlot", run: Run) -> None:
         self.reason, self.since_s = Reason("not_read_yet"), run.world.clock.monotonic_s()
         self.yields = 0
         self.last_yield_s: float | None = None
         self.keys = [gpu_key(uuid) for uuid in slot.uuids]
         self._slot = slot
         self._run = run
-        self._words = words
         self._yielding_since_s, self._yielding_reason = 0.0, self.reason
         self._blocked = False
 
-    def say(self, news: News, detail: str) -> None:
+    def say(self, sentence: str) -> None:
         """Report one sentence."""
-        self._run.say(self._words(self._slot, news, detail))
+        self._run.say(f"{self._slot.name}: {sentence}")
 
     def action(self, action: FillAction, *, done: bool) -> None:
         """Record an action and its result."""
@@ -63,7 +52,7 @@ class SlotReport:
     def notes_of(self, filler: FillerLike) -> None:
         """Report the notes of the filler's keeper."""
         for note in filler.notes:
-            self.say(News.NOTE, note)
+            self.say(note)
         filler.notes.clear()
 
     def turn(self, before: FillState, decision: FillDecision, against: Reason | Unknown | None) -> None:
@@ -75,7 +64,7 @@ class SlotReport:
             self._say_phase(before, decision)
         elif phase is Phase.QUIET and against is not None and not self._blocked and self._slot.retired is None:
             self._run.journal.verdict(Verdict(self._subject, "left alone", decision.reason), self.keys)
-            self.say(News.LEFT_ALONE, decision.because)
+            self.say(f"left alone: {decision.because}")
         self._blocked = against is not None
 
     @property
@@ -85,19 +74,20 @@ class SlotReport:
     def _say_phase(self, before: FillState, decision: FillDecision) -> None:
         state = decision.state
         if state.phase is Phase.YIELDING:
-            self.say(News.GIVING_BACK, decision.because)
+            self.say(f"giving it back: {decision.because}")
         elif before.phase is Phase.YIELDING:
             took_s = max(0.0, (state.at_s or 0.0) - self._yielding_since_s)
             self.last_yield_s = took_s
             self._run.report.tally.yielded(self._slot.spec.name, took_s)
             took = f"{took_s * 1000:.0f} ms" if took_s < 1 else duration_for_people(took_s)
-            outcome = f"{took}: {decision.because}"
-            recorded = f"{News.GIVEN_BACK}{outcome}; because {self._yielding_reason}"
-            self._run.journal.outcome(self._subject, "yield", recorded, self.keys)
-            self.say(News.GIVEN_BACK, outcome)
+            outcome = f"given back after {took}: {decision.because}"
+            self._run.journal.outcome(
+                self._subject, "yield", f"{outcome}; because {self._yielding_reason}", self.keys
+            )
+            self.say(outcome)
         elif state.phase is Phase.BACKOFF and state.failures == 1:
-            self.say(News.ENDED, f"{decision.ended}; further ends are not reported")
+            self.say(f"the filler {decision.ended}; further ends are not reported")
         elif state.phase is Phase.BACKOFF and state.failures == _GIVEN_UP_AFTER:
             again = f"has ended soon after its start {state.failures} times in a row; {decision.because}"
-            self.say(News.ENDED, again)
+            self.say(f"the filler {again}")
             self._run.report.notify(Notice("filler_given_up", self.keys[0], f"{self._subject} {again}"))
