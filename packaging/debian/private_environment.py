@@ -1,10 +1,9 @@
 """Make the environment that pip has installed below the root of a package one of that package.
 
 What pip has written for the place where it was built is written for the place where it will be. Programs and metadata
-that only pip needs go, and what fallow's own wheel has for `share` goes to where man and the shells look for it.
+that only pip needs go.
 """
 
-import csv
 import pathlib
 import shutil
 import sys
@@ -12,19 +11,7 @@ import sys
 root = pathlib.Path(sys.argv[1])
 home = root / "usr" / "lib" / "fallow"
 (site,) = home.glob("lib/python3.*/site-packages")
-(ours,) = site.glob("fallow-*.dist-info")
 
-# zsh of Debian looks for the completions of packages in another folder than that of `share`.
-OF_DEBIAN = {"zsh/site-functions": "zsh/vendor-completions"}
-for path, *_ in csv.reader((ours / "RECORD").read_text().splitlines()):
-    source = (site / path).resolve()
-    if source.is_relative_to(home / "share"):
-        place = source.relative_to(home / "share").as_posix()
-        for general, debian in OF_DEBIAN.items():
-            place = place.replace(general, debian, 1) if place.startswith(f"{general}/") else place
-        target = root / "usr" / "share" / place
-        target.parent.mkdir(parents=True, exist_ok=True)
-        source.rename(target)
 shutil.rmtree(home / "share", ignore_errors=True)
 shutil.rmtree(home / "include", ignore_errors=True)
 

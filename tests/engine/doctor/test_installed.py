@@ -6,7 +6,6 @@ import pathlib
 from fallow import __version__
 from tests.conftest import Fallow
 from tests.places import BIN, LIMIT_S
-from tests.typed import program_that_tells
 
 
 def test_it_says_which_version_this_is_and_that_it_is_the_one_on_the_path(simulated: Fallow) -> None:
@@ -17,7 +16,9 @@ def test_it_says_which_version_this_is_and_that_it_is_the_one_on_the_path(simula
 
 def test_another_one_that_is_first_on_the_path_is_named(simulated: Fallow, tmp_path: pathlib.Path) -> None:
     other = tmp_path / "bin" / "fallow"
-    program_that_tells(other)
+    other.parent.mkdir()
+    other.write_text("#!/bin/sh\n")
+    other.chmod(0o755)
     (tmp_path / "ours").mkdir()
     ours = tmp_path / "ours" / "start"
     ours.symlink_to(BIN / "fallow")

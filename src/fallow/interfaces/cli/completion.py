@@ -1,18 +1,15 @@
 """`fallow completion`: print what makes a shell complete fallow's words."""
 
 import argparse
-from collections.abc import Callable, Mapping
 
 from fallow.engine.machine.world import World
-from fallow.interfaces.cli.options import Parser
+from fallow.interfaces.cli.main import COMMANDS, command_of, without_command
+from fallow.interfaces.cli.options import Parser, common
 from fallow.interfaces.stderr import Stderr
 
 ABOUT = """\
-Print what makes a shell complete fallow's commands, options and values. The
-values of this machine, such as GPUs, users, services and protections, are read
-by the shell itself when a key is pressed: no program is started.
-
-A package puts these files where the shells look for them."""
+Print what makes a shell complete fallow's commands, options and fixed values,
+names of files and, in bash, the numbers of this machine's GPUs."""
 EXAMPLES = """\
   source <(fallow completion bash)             for this shell only
   mkdir -p ~/.local/share/bash-completion/completions
@@ -21,6 +18,12 @@ EXAMPLES = """\
   fallow completion zsh > ~/.zfunc/_fallow     with fpath+=(~/.zfunc)
   fallow completion fish > ~/.config/fish/completions/fallow.fish"""
 SHELLS = ("bash", "zsh", "fish")
+_GPUS = """\
+_fallow_gpus() {
+    local gpus=(/proc/driver/nvidia/gpus/*/)
+    [[ ! -d ${gpus[0]} ]] || compgen -W "all ${!gpus[*]}" -- "$1"
+}
+"""
 
 
 def add_options(made: Parser) -> None:
@@ -31,18 +34,17 @@ def add_options(made: Parser) -> None:
 
 def run(args: argparse.Namespace, _world: World, _voice: Stderr) -> int:
     """Print the script for the shell."""
-    print(script(args.shell), end="")
+    import shtab
+
+    whole = argparse.ArgumentParser("fallow", parents=[without_command(common())], add_help=False)
+    names = whole.add_subparsers(metavar="COMMAND")
+    gpus = {"bash": "_fallow_gpus"}
+    values = {"FILE": shtab.FILE, "DIR": shtab.DIRECTORY, "GPUS": gpus, "LIST": gpus, "SUBJECT": gpus}
+    for name, what in COMMANDS.items():
+        parser = names.add_parser(name, help=what, parents=[command_of(name, common())[1]], add_help=False)
+        for action in parser._actions:
+            if action.metavar in values:
+                action.complete = values[action.metavar]  # type: ignore[attr-defined]  # read by shtab
+    script = shtab.complete(whole, args.shell, preamble=_GPUS * (args.shell == "bash"))
+    print(script.replace("complete -o bashdefault", "complete -o bashdefault -o default"))  # files behind `--`
     return 0
-
-
-def script(shell: str) -> str:
-    """Return the script that a shell reads."""
-    from fallow.interfaces.cli import completion_bash, completion_fish, completion_zsh
-    from fallow.interfaces.cli.command_words import Command, all_commands
-
-    scripts: Mapping[str, Callable[[list[Command]], str]] = {
-        "bash": completion_bash.script,
-        "zsh": completion_zsh.script,
-        "fish": completion_fish.script,
-    }
-    return scripts[shell](list(all_commands()))

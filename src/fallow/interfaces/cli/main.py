@@ -45,7 +45,7 @@ COMMANDS = {
     "compat": "run an older tool's command line: gpuselect, gpu_mon and others",
 }
 HELP = "help"
-SHOWS_HELP = "show the manual of a command, or its help"
+SHOWS_HELP = "show the help of a command"
 _EXAMPLES = """\
   fallow status
   fallow run -- python train.py
@@ -160,17 +160,13 @@ def _split(argv: list[str]) -> tuple[list[str], str | None, list[str], list[str]
 
 
 def _help_as_option(argv: list[str]) -> list[str]:
-    """Return `CMD --help` for `help CMD`, unless its man page can be shown; never more: nothing is run by it."""
+    """Return `CMD --help` for `help CMD`; never more: nothing is run by it."""
     at = _next_word(argv, 0)
     if argv[at : at + 1] != [HELP]:
         return argv
     asked = [word for word in argv[at + 1 :] if word != HELP]
     if len(asked) > 1 + (asked[:1] == ["compat"]):
         raise WrongUsage("help takes one command; write it as: fallow help run")
-    if len(asked) == 1 and asked[0] in COMMANDS:
-        from fallow.interfaces.cli.manual import show_manual
-
-        show_manual(asked[0], given_environ(os.environ))
     return [*argv[:at], *asked, "--help"]
 
 
