@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from fallow.actuators.process import spawn
 from fallow.actuators.process.foreground_job import end_as
+from fallow.actuators.process.helpers import Helpers
 from fallow.core.actions import Ask, CancelWarning, Kill, Warn, signal_name
 from fallow.core.arguments import ArgumentParser
 from fallow.core.findings import Outcome
@@ -22,7 +23,6 @@ from fallow.engine.history.journal import open_journal
 from fallow.engine.history.run import Report, Run
 from fallow.engine.jobs.compose import Watch, supervise
 from fallow.engine.jobs.job_state import JobRule
-from fallow.engine.jobs.perform import host_actuators
 from fallow.engine.jobs.ports import JobActions, JobSource
 from fallow.engine.jobs.supervisor import Result
 from fallow.engine.machine.observe import MISSED_LOOKS
@@ -43,7 +43,7 @@ def main(words: Sequence[str], world: World, tell: Callable[[str], None]) -> int
     gpus = world.gpu_reader.look(Depth.HOLDERS).gpus
     journal = open_journal(world, log.warning)
     run = Run(world, journal, Report(lambda _: None))  # the lines are logged by _LoggedJob, in the old words
-    helpers = host_actuators(world, dry_run=False).helpers
+    helpers = Helpers(world.clock.monotonic_s)
 
     def logged(source: JobSource, actions: JobActions) -> tuple[JobSource, JobActions]:
         log.info(

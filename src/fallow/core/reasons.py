@@ -171,10 +171,8 @@ SENTENCES: Mapping[str, str] = {
     "again_in": "{found}; again in {pause_s}",
     "next_round": "{found}; in {pause_s} again: {actions}",
     "given_up": "{found}; given up",
-    # What follows after a job.
+    # Why a guard's action or a waking follows.
     "as_asked": "a person asked for it",
-    "job_stopped": "{job} was stopped: {why}",
-    "job_ended": "{job} ended with exit code {code}",
     # Why a GPU is not given.
     "not_listed": "not among --gpus",
     "hidden": "hidden by CUDA_VISIBLE_DEVICES",

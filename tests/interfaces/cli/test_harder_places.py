@@ -140,25 +140,11 @@ def test_why_tells_the_reason_of_a_stop_and_not_what_the_job_did_in_its_grace(si
     assert ": busy:" not in told
 
 
-def test_a_deed_after_the_job_waits_for_all_of_the_job(simulated: Fallow, tmp_path: pathlib.Path) -> None:
-    log = tmp_path / "log"
-    script = f"(sleep 1; echo job >> {log}) & exit 6"
-    done = simulated("run", "--then", f"always:run:echo then >> {log}", "--", "sh", "-c", script)
-    assert done.returncode == 6
-    assert log.read_text() == "job\nthen\n"
-
-
 def test_processes_that_go_on_unwatched_are_told(simulated: Fallow) -> None:
     watched = simulated.start("run", "--idle-timeout", "1h", "--", "sh", "-c", "sleep 600 >/dev/null 2>&1 & exit 6")
     assert watched.stderr is not None
     assert "1 more of the job go on, unwatched" in watched.stderr.readline()
     assert watched.wait(LIMIT_S) == 6
-
-
-def test_a_dry_run_runs_nothing_and_names_what_would_follow(simulated: Fallow) -> None:
-    done = simulated("run", "--dry-run", "--then", "run:echo X", "--", "echo", "I RAN")
-    assert (done.returncode, done.stdout) == (0, "")
-    assert "would do after it: run:echo X" in done.stderr
 
 
 def until_called_off(systemctl: pathlib.Path) -> None:
@@ -183,27 +169,6 @@ def test_a_guard_that_is_ended_in_its_countdown_calls_it_off(
     assert guard.returncode == -end
     until_called_off(systemctl)
     assert not any(line.startswith("systemctl") for line in systemctl.read_text().splitlines())
-
-
-def test_a_shutdown_after_a_job_is_called_off_when_fallow_is_ended(
-    simulated: Fallow, systemctl: pathlib.Path
-) -> None:
-    watched = simulated.start("run", "--then", "always:shutdown", "--", "true")
-    until(watched, "about to turn the machine off")
-    watched.terminate()
-    watched.communicate(timeout=LIMIT_S)
-    until_called_off(systemctl)
-    assert "systemctl poweroff" not in systemctl.read_text()
-
-
-def test_a_hold_calls_off_the_shutdown_after_a_job(simulated: Fallow, systemctl: pathlib.Path) -> None:
-    watched = simulated.start("run", "--then", "always:shutdown", "--", "true")
-    until(watched, "about to turn the machine off")
-    assert simulated("protect", "--for", "1h", "--why", "wait").returncode == 0
-    until(watched, "called off")
-    watched.communicate(timeout=LIMIT_S)
-    assert watched.returncode == 0
-    assert "systemctl poweroff" not in systemctl.read_text()
 
 
 def test_a_program_is_found_behind_the_options_of_its_interpreter(
@@ -238,7 +203,7 @@ def test_a_guard_that_cannot_see_says_so(world: World, fallow: Fallow) -> None:
 
 def test_an_argument_that_is_no_text_changes_no_exit_code(simulated: Fallow) -> None:
     odd = os.fsdecode(b"\xff")
-    done = simulated("run", "--then", "always:run:true", "--", "sh", "-c", "exit 7", odd)
+    done = simulated("run", "--idle-timeout", "1h", "--", "sh", "-c", "exit 7", odd)
     assert done.returncode == 7, done.stderr
 
 
@@ -256,7 +221,6 @@ def test_a_command_runs_with_its_output_closed(simulated: Fallow) -> None:
         (("why", "all"), "neither a GPU nor a process"),
         (("why", "user:"), "'user:' names no user"),
         (("protect", "--list", "--for", "1h"), "cannot be combined"),
-        (("run", "--then", "foo", "--", "true"), "is not an action for after a job"),
     ],
 )
 def test_words_that_do_not_go_together_are_told(simulated: Fallow, words: tuple[str, ...], says: str) -> None:

@@ -66,10 +66,6 @@ def as_guard(bare: Bare, action: str, tmp_path: pathlib.Path) -> subprocess.Comp
     return bare("guard", "--action", action)
 
 
-def as_then(bare: Bare, action: str, tmp_path: pathlib.Path) -> subprocess.CompletedProcess[str]:
-    return bare("run", "--then", action, "--", "/bin/true")
-
-
 def as_config(bare: Bare, action: str, tmp_path: pathlib.Path, *verb: str) -> subprocess.CompletedProcess[str]:
     file = tmp_path / "fallow.toml"
     file.write_text(f"[[guard]]\nname = 'g'\nuser = '{getpass.getuser()}'\naction = '''{action}'''\n")
@@ -79,7 +75,6 @@ def as_config(bare: Bare, action: str, tmp_path: pathlib.Path, *verb: str) -> su
 
 FACES: dict[str, Callable[[Bare, str, pathlib.Path], subprocess.CompletedProcess[str]]] = {
     "guard": as_guard,
-    "run": as_then,
     "check": lambda *given: as_config(*given, "check"),
     "up": lambda *given: as_config(*given, "up", "--for", "100ms", "--config"),
 }
@@ -115,7 +110,6 @@ def test_an_address_that_apprise_does_not_know_is_refused_everywhere(
     file.chmod(0o600)
     for words in (
         ("guard", "--action", "notify:pigeon://user:secret@roof"),
-        ("run", "--then", "notify:pigeon://user:secret@roof", "--", "true"),
         ("check", str(file)),
         ("up", "--config", str(file)),
     ):
@@ -128,7 +122,7 @@ def test_an_address_that_apprise_does_not_know_is_refused_everywhere(
 
 
 def test_without_apprise_a_plain_web_address_still_works(bare: Bare, tmp_path: pathlib.Path) -> None:
-    done = bare("run", "--then", "notify:http://127.0.0.1:1/", "--", "/bin/true")
+    done = as_config(bare, "notify:http://127.0.0.1:1/", tmp_path, "check")
     assert done.returncode == 0, done.stderr
 
 
@@ -145,17 +139,8 @@ def test_stacks_that_cannot_be_written_are_refused_everywhere(bare: Bare, tmp_pa
         assert NO_STACKS.format(python=bare.python) in done.stderr + done.stdout
 
 
-def test_a_dry_run_says_what_could_not_be_done_and_goes_on(bare: Bare) -> None:
-    done = bare("run", "--dry-run", "--then", "run:no-such-thing --now", "--then", "shutdown", "--", "/bin/true")
-    assert done.returncode == 0
-    assert NO_COMMAND in done.stderr
-    assert NO_POWER in done.stderr
-
-
-def test_looking_whether_a_line_can_be_run_runs_nothing(simulated: Fallow, tmp_path: pathlib.Path) -> None:
-    done = simulated(
-        "run", "--dry-run", "--then", f"run:touch {tmp_path}/done; echo $(touch {tmp_path}/too)", "--", "true"
-    )
+def test_looking_whether_a_line_can_be_run_runs_nothing(bare: Bare, tmp_path: pathlib.Path) -> None:
+    done = as_config(bare, f"run:touch {tmp_path}/done; echo $(touch {tmp_path}/too)", tmp_path, "check")
     assert done.returncode == 0, done.stderr
     assert not (tmp_path / "done").exists()
     assert not (tmp_path / "too").exists()
@@ -164,10 +149,8 @@ def test_looking_whether_a_line_can_be_run_runs_nothing(simulated: Fallow, tmp_p
 @pytest.mark.parametrize(
     "line", ["cd /tmp && ls", "if true; then ls; fi", "X=1 no-such", "$CMD x", "(ls)", "{ ls; }"]
 )
-def test_a_line_that_only_a_shell_can_judge_is_left_to_it(simulated: Fallow, line: str) -> None:
-    done = simulated("run", "--dry-run", "--then", f"run:{line}", "--", "true")
-    assert "no command" not in done.stderr
-    assert "no line" not in done.stderr
+def test_a_line_that_only_a_shell_can_judge_is_left_to_it(bare: Bare, tmp_path: pathlib.Path, line: str) -> None:
+    assert as_config(bare, f"run:{line}", tmp_path, "check").returncode == 0
 
 
 @pytest.mark.as_root

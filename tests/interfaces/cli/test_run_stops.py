@@ -221,12 +221,10 @@ def test_stacks_are_in_a_file_that_the_message_names(simulated: Fallow, tmp_path
     assert "waits_for_ever" in pathlib.Path(found[1]).read_text()
 
 
-def test_a_dry_run_with_a_timeout_runs_nothing_and_names_what_would_follow(simulated: Fallow) -> None:
-    words = ("--dry-run", "--idle-timeout", "1s", *FAST, "--then", "run:echo X")
-    done = simulated("run", *words, "--", "echo", "I RAN")
+def test_a_dry_run_with_a_timeout_runs_nothing(simulated: Fallow) -> None:
+    done = simulated("run", "--dry-run", "--idle-timeout", "1s", *FAST, "--", "echo", "I RAN")
     assert (done.returncode, done.stdout) == (0, "")
     assert "would run on GPU" in done.stderr
-    assert "would do after it: run:echo X" in done.stderr
 
 
 @pytest.mark.more
@@ -241,49 +239,9 @@ def test_stacks_that_cannot_be_read_keep_no_job_from_being_stopped(simulated: Fa
     assert done.stderr.count("no stacks") == 1
 
 
-@pytest.mark.more
-def test_what_fails_after_a_job_keeps_nothing_from_following_and_is_told_once(
-    simulated: Fallow, tmp_path: pathlib.Path
-) -> None:
-    """F3"""
-    log = tmp_path / "log"
-    log.touch()
-    failing = ("run:exit 3", "notify:http://127.0.0.1:1/")
-    for order in (failing, failing[::-1]):
-        thens = [word for action in (*order, f"run:echo after >> {log}") for word in ("--then", f"always:{action}")]
-        done = simulated("run", *thens, "--", "true")
-        assert done.returncode == 0
-        assert done.stderr.count("failed to run") == done.stderr.count("failed to send a notice") == 1
-    assert log.read_text() == "after\nafter\n"
-
-
-@pytest.mark.more
-def test_what_follows_a_stop_follows_only_a_stop_unless_always_is_said(
-    simulated: Fallow, tmp_path: pathlib.Path
-) -> None:
-    log = tmp_path / "log"
-    thens = ("--then", f"run:echo stopped >> {log}", "--then", f"always:run:echo ended >> {log}")
-    assert simulated("run", *thens, "--", "true").returncode == 0
-    assert log.read_text() == "ended\n"
-    assert simulated("run", "--idle-timeout", "1s", *FAST, *thens, "--", "sleep", "600").returncode == 124
-    assert log.read_text() == "ended\nstopped\nended\n"
-
-
-def test_what_follows_after_a_job_is_told_its_program_and_never_its_command_line(
-    simulated: Fallow, tmp_path: pathlib.Path
-) -> None:
-    """Notices leave the machine, and command lines have passwords in them."""
-    log = tmp_path / "log"
-    then = ("--then", f'always:run:echo "$FALLOW_BECAUSE" > {log}')
-    assert simulated("run", *then, "--", "sh", "-c", "true # password=hunter2").returncode == 0
-    assert log.read_text() == "sh ended with exit code 0\n"
-
-
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (("--then", "signal:TERM"), "makes no sense after a job"),
-        (("--then", "explode"), "is not an action"),
         (("--idle-timeout", "soon"), "is not a duration"),
         (("--idle-timeout", "1s", "--signal", "FOO"), "is not a signal"),
         (("--idle-timeout", "1s", "--every", "0"), "too often"),

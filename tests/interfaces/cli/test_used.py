@@ -67,7 +67,10 @@ def test_the_line_is_left_out_with_quiet_and_where_nothing_is_watched(simulated:
     assert simulated(*WATCHED, "--quiet", "--", "true").stderr == ""
     assert simulated("run", "--", "true").stderr == ""
     refused = simulated("run", "--quiet", "--", "true")
-    assert (refused.returncode, refused.stderr.count("--quiet does nothing without a timeout or --then")) == (2, 1)
+    assert (
+        refused.returncode,
+        refused.stderr.count("--quiet does nothing without --idle-timeout or --stuck-timeout"),
+    ) == (2, 1)
 
 
 def test_the_line_is_a_message_of_the_log_in_json(simulated: Fallow) -> None:

@@ -63,7 +63,7 @@ from tests.standin import World
         ),
         (("run", "--dump-stacks", "--", "true"), 2, "--dump-stacks does nothing without --idle-timeout"),
         (("run", "--warmup", "1s", "--stuck-timeout", "1h", "--", "true"), 2, "nothing without --idle-timeout; add"),
-        (("run", "--every", "5s", "--", "true"), 2, "--every does nothing without a timeout or --then"),
+        (("run", "--every", "5s", "--", "true"), 2, "--every does nothing without --idle-timeout or --stuck-timeout"),
         (("run", "--", "/no/such/thing"), 127, "there is no command '/no/such/thing'; see whether its path is right"),
         (
             ("run", "--", "no-such-thing"),

@@ -31,7 +31,7 @@ def power(world: World) -> Iterator[CheckFinding]:
     for action in PowerAction:
         why_not = hands.can(action)
         if why_not is None:
-            yield ok(action.value, "permitted; nothing does it unless a guard or --then says so")
+            yield ok(action.value, "permitted; nothing does it unless a guard says so")
         else:
             means = f"{why_not.sentence}: guard refuses `--action {action.value}`"
             yield lacking(action.value, means, why_not.way)

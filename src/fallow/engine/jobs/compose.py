@@ -7,17 +7,13 @@ from fallow.actuators.process import py_spy
 from fallow.actuators.process.foreground_job import Supervision
 from fallow.actuators.process.helpers import Helpers
 from fallow.actuators.process.signals import demand_own_pids
-from fallow.core.findings import gpu_key
 from fallow.core.gpu import Gpu
-from fallow.core.reasons import Reason
-from fallow.core.units import printable, program_name
+from fallow.core.units import printable
 from fallow.core.value import value
 from fallow.engine.history.journal import open_journal
 from fallow.engine.history.run import Report, Run
-from fallow.engine.jobs.after_exit import AfterExit, Then
 from fallow.engine.jobs.foreground import ForegroundJobActions, ForegroundJobSource
 from fallow.engine.jobs.job_state import JobRule
-from fallow.engine.jobs.perform import host_actuators, nobody_to_signal, shortcomings
 from fallow.engine.jobs.ports import JobActions, JobSource
 from fallow.engine.jobs.supervisor import Result, Supervisor
 from fallow.engine.jobs.usage import UsageMeter
@@ -31,13 +27,10 @@ Wrap = Callable[[JobSource, JobActions], tuple[JobSource, JobActions]]
 
 @value
 class Watch:
-    """How `fallow run` watches its job, and what follows after it."""
+    """How `fallow run` watches its job."""
 
     rule: JobRule
     every_s: float = 1.0
-    thens: tuple[Then, ...] = ()
-    until_nobody_is_left: bool = False
-    """Go on after the first process of the job has ended, while others of it live."""
     ends_with_parent: bool = False
     """Ask the whole job to end when the process that started fallow ends."""
 
@@ -71,16 +64,7 @@ def supervise(
         source, actions = wrap(source, actions)
         uuids = [str(gpu.uuid) for gpu in gpus]
         meter = UsageMeter(uuids, watch.rule.idle_below, watch.every_s * MISSED_LOOKS)
-        supervisor = Supervisor(
-            run,
-            started,
-            source,
-            lambda _: actions,
-            watch.rule,
-            meter,
-            every_s=watch.every_s,
-            until_nobody_is_left=watch.until_nobody_is_left,
-        )
+        supervisor = Supervisor(run, started, source, lambda _: actions, watch.rule, meter, every_s=watch.every_s)
         return supervisor.run()
     finally:
         started.close()
@@ -94,30 +78,13 @@ class WatchedRun:
         self._world = world
         self._say = say
         self._watch = watch
-        self._actuators = host_actuators(world, dry_run=False)
-        actions = tuple(then.action for then in watch.thens)
-        found = shortcomings(actions, self._actuators, world.environ, nobody_to_signal)
         if watch.rule.before_ask.stacks and (missing := py_spy.shortcoming(world.environ)) is not None:
-            found.append(missing)
-        if found:
-            raise found[0]
+            raise missing
 
-    def run(self, program: Program, gpus: Sequence[Gpu]) -> tuple[Result, Callable[[], None]]:
-        """Watch the job to its end. Return the result, and a function that does what follows."""
+    def run(self, program: Program, gpus: Sequence[Gpu]) -> Result:
+        """Watch the job to its end."""
         run = Run(self._world, open_journal(self._world, self._say), Report(self._say))
-        result = supervise(run, program, gpus, self._watch, self._actuators.helpers)
-
-        def follow() -> None:
-            stopped = result.stopped is not None
-            keys = [gpu_key(gpu.uuid) for gpu in gpus]
-            why = _why(program_name(program[1][0]), result)
-            AfterExit(run, self._actuators).follow(self._watch.thens, why, stopped=stopped, keys=keys)
+        try:
+            return supervise(run, program, gpus, self._watch, Helpers(self._world.clock.monotonic_s))
+        finally:
             run.journal.close()
-
-        return result, follow
-
-
-def _why(name: str, result: Result) -> Reason:
-    if result.stopped is not None:
-        return Reason("job_stopped", job=name, why=result.stopped)
-    return Reason("job_ended", job=name, code="unknown" if result.ended is None else result.ended.exit_code)

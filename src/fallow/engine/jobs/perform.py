@@ -58,7 +58,7 @@ def each_shortcoming(
 ) -> list[FallowError | None]:
     """Return for each action why it could never be done here, or None.
 
-    `guard`, `run --then`, `check` and `up` all refuse with these words.
+    `guard`, `check` and `up` all refuse with these words.
     `signals`: why the process that a signal is for cannot be signalled.
     """
     addresses = [action.url for action in actions if isinstance(action, Notify)]
@@ -114,7 +114,7 @@ def perform(
 
 
 def nobody_to_signal() -> FallowError | None:
-    """Return the error for a signal where no process can be named: in a config, and after a job."""
+    """Return the error for a signal where no process can be named, as in a config."""
     return WrongUsage("there is no process that a signal could go to; name it with fallow guard --attach PID")
 
 

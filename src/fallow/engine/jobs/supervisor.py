@@ -39,16 +39,13 @@ class Supervisor:
         meter: UsageMeter,
         *,
         every_s: float = 1.0,
-        until_nobody_is_left: bool = False,
     ) -> None:
-        """`until_nobody_is_left`: watch on after its first process has ended: an action follows after the job."""
         self._run = run
         self._job = job
         self._source = source
         self._rule = rule
         self._meter = meter
         self._every_s = every_s
-        self._until_nobody_is_left = until_nobody_is_left
         self._driver = WarnAskKill(run, actions_for)
         self._began_s = run.world.clock.monotonic_s()
         self._state: JobState | None = None
@@ -85,8 +82,6 @@ class Supervisor:
         state = self._state
         if state is not None and state.asked is not None:
             return self._job.wait_for_tree(timeout_s) or state.killed
-        if self._until_nobody_is_left:
-            return self._job.wait_for_tree(timeout_s)
         return self._job.wait_for_job(timeout_s) is not None
 
     def _tick(self) -> None:

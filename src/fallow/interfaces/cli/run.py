@@ -21,12 +21,12 @@ from fallow.interfaces.cli.options import Parser, add_choice, chooses, every_s, 
 from fallow.interfaces.render import gpu_names
 from fallow.interfaces.stderr import Stderr
 
-_IDLE, _TIMEOUT, _WATCH = "--idle-timeout", "--idle-timeout or --stuck-timeout", "a timeout or --then"
+_IDLE, _TIMEOUT = "--idle-timeout", "--idle-timeout or --stuck-timeout"
 _DEFAULTS = {
     "warmup": (60.0, _IDLE),
     "idle_below": (0.01, _IDLE),
-    "every": (1.0, _WATCH),
-    "quiet": (False, _WATCH),
+    "every": (1.0, _TIMEOUT),
+    "quiet": (False, _TIMEOUT),
     "signal": ("TERM", _TIMEOUT),
     "warn_signal": (None, _TIMEOUT),
     "grace": (10.0, _TIMEOUT),
@@ -36,14 +36,14 @@ _DEFAULTS = {
 ABOUT = """\
 Claim free GPUs and run CMD on them. The claim ends with the last process of the
 job, however it dies. CMD keeps this terminal, environment and exit code.
-With a timeout or --then, fallow stays the parent of CMD and forwards signals;
-without, it exec()s CMD."""
+With a timeout, fallow stays the parent of CMD and forwards signals; without, it
+exec()s CMD."""
 EXAMPLES = """\
   fallow run -- python train.py
   fallow run -n 4 --name H100 --wait -- torchrun --nproc-per-node 4 train.py
   fallow run --idle-timeout 30m --dump-stacks -- python train.py
   fallow run --idle-timeout 1h --unless cpu:50 -- python serve.py
-  fallow run --stuck-timeout 1h --then notify:ntfy://my-topic -- ./job.sh
+  fallow run --stuck-timeout 1h -- ./job.sh
   fallow run --dry-run -n 2 -- python train.py
   fallow run --on 'gpu*' --wait --chdir "$PWD" -- python train.py"""
 
@@ -111,12 +111,6 @@ def _add_stopping(made: Parser) -> None:
         default=None,
         help="print no line at the end on what the job used",
     )
-    several(
-        group,
-        "--then ACTION",
-        "what to do after the job was stopped: shutdown, reboot, run:CMD or notify:URL; always:ACTION "
-        "does it however the job ended",
-    )
 
 
 def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:  # noqa: RET503  become() never returns
@@ -129,9 +123,8 @@ def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:  # noqa: 
     command: list[str] = args.command
     if not command:
         raise WrongUsage("no command given; write: fallow run [OPTIONS] -- CMD ...")
-    stoppable = args.idle_timeout is not None or args.stuck_timeout is not None
-    watched = stoppable or args.then
-    _complete(args, {_IDLE: args.idle_timeout is not None, _TIMEOUT: stoppable, _WATCH: watched})
+    watched = args.idle_timeout is not None or args.stuck_timeout is not None
+    _complete(args, {_IDLE: args.idle_timeout is not None, _TIMEOUT: watched})
     if args.chdir is not None:
         _change_folder(args.chdir)
     path = spawn.find(command, world.environ)
@@ -196,8 +189,6 @@ def _dry_run(args: argparse.Namespace, gpus: tuple[Gpu, ...], line: str, voice: 
     variables = gpu_names.environment(gpus, indices=args.format == "index")
     assignments = " ".join(f"{name}={value}" for name, value in variables.items())
     voice.note(f"would run on GPU {', '.join(gpu.label for gpu in gpus)}: {assignments} {line}")
-    for then in args.then:
-        voice.note(f"would do after it: {then}")
     return 0
 
 

@@ -6,7 +6,6 @@ from functools import partial
 
 from fallow.actuators.process.foreground_job import end_as
 from fallow.core.gpu import Gpu
-from fallow.engine.jobs.after_exit import parse_then
 from fallow.engine.jobs.before_ask import BeforeAsk
 from fallow.engine.jobs.compose import Program, Watch, WatchedRun
 from fallow.engine.jobs.job_state import JobRule
@@ -33,12 +32,11 @@ def run_watched(  # noqa: RET503  end_as() never returns
     watched: WatchedRun, program: Program, gpus: Sequence[Gpu], args: argparse.Namespace, world: World, voice: Stderr
 ) -> int:
     """Run the job, and end with its exit code or signal, or with 124 if it was stopped."""
-    result, follow = watched.run(program, gpus)
+    result = watched.run(program, gpus)
     _say_end(result, voice)
-    with interruptible():
-        if not args.quiet:
+    if not args.quiet:
+        with interruptible():
             say_used(result.used, gpus, world, voice)
-        follow()
     if result.stopped is not None or result.ended is None:
         return STOPPED
     if args.over_ssh is not None:  # there ssh would only report that something failed
@@ -80,7 +78,6 @@ def _watch(args: argparse.Namespace, world: World, voice: Stderr) -> Watch:
         longest_gap_s=gap_s,
         signal=args.signal,
     )
-    thens = tuple(parse_then(text) for text in args.then)
     rule = JobRule(
         idle,
         stuck,
@@ -89,10 +86,4 @@ def _watch(args: argparse.Namespace, world: World, voice: Stderr) -> Watch:
         warn_signal=args.warn_signal,
         begin_conditions=_conditions(args, world, voice),
     )
-    return Watch(
-        rule,
-        args.every,
-        thens,
-        until_nobody_is_left=any(then.always for then in thens),
-        ends_with_parent=args.over_ssh is not None,
-    )
+    return Watch(rule, args.every, ends_with_parent=args.over_ssh is not None)
