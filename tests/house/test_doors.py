@@ -72,7 +72,6 @@ def users_of(*names: str) -> set[str]:
             ("/proc", "proc.root"),
             {
                 *("readers/proc.py", "readers/proc_machine.py", "actuators/process/signals.py"),
-                *("readers/lock_table.py", "readers/lock_holders.py"),
             },
         ),
         (

@@ -187,8 +187,6 @@ SENTENCES: Mapping[str, str] = {
     "too_busy": "{what} {load:.0%} is above {most:.0%}",
     "too_little_memory": "{free_bytes} of memory free, {needed_bytes} wanted",
     "file_refused": "{error} (its owner or root can remove it)",
-    "left_over": "pid {pid} of an earlier launch still runs",
-    "file_removed": "claimed by a launch whose claim file was removed",
     # Why another host answers nothing of use.
     "host_silent": "it did not answer within {limit_s}; see whether it is up, or give it longer with --answer-within",
     "host_unreachable": "ssh does not reach it: {why}",

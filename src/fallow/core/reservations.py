@@ -6,8 +6,6 @@ from types import MappingProxyType
 from fallow.core.units import shortened
 from fallow.core.value import value
 
-_HIDDEN = "a process that we may not look into (root may: sudo fallow status)"
-
 
 @value
 class Claim:
@@ -21,15 +19,13 @@ class Claim:
     since_wall_s: float | None = None
     birth: int | None = None
     """With the pid, the identity of the process; a pid alone may belong to another one by now."""
-    unproven: str | None = None
-    """The sentence for people if the process is not proven, and so not in the other fields."""
     yields: bool = False
     """True for a pick that waits: it wants the GPU, and launches that claim it go first."""
 
     def __str__(self) -> str:
         kind = "shared" if self.shared else "claimed"
         if self.pid is None:
-            return f"{kind} by {self.unproven or _HIDDEN}"
+            return f"{kind} by a process that is not seen here"
         who = f" by {self.user}" if self.user else ""
         what = f" for {shortened(self.command)}" if self.command else ""
         return f"{kind}{who}{what} (pid {self.pid})"

@@ -6,7 +6,7 @@ process by now.
 
 import os
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from itertools import islice
 from pwd import getpwuid
 from typing import Literal
@@ -126,25 +126,6 @@ class Proc(ProcMachine):
     def variables(self, pid: int, *names: str) -> dict[str, str] | None:
         """Return some variables of a process, as far as it has them; None if it has ended or may not be read."""
         return read_variables(f"{self._root}/{pid}/environ", tuple(f"{name}=".encode() for name in names))
-
-    def launched_on(self, uuids: tuple[str, ...], counts: Callable[[Mapping[str, str]], bool]) -> dict[str, int]:
-        """Return processes of this user that `fallow run` started on these GPUs, by UUID.
-
-        Only of this user: any user can put anything into the environment of their own process. `counts` decides from
-        the environment of a process whether it means these GPUs, and not others of the same name.
-        """
-        me = os.getpid()
-        skipped = {me, *self.ancestors(me)}
-        found: dict[str, int] = {}
-        for pid in self.pids():
-            # Whose it is comes first: root may read megabytes of variables of thousands of processes of others.
-            mine = pid not in skipped and self.uid(pid) == os.geteuid() and not self.is_anothers_setuid(pid)
-            environ = self.environ(pid) if mine else None
-            if not environ or "FALLOW_CLAIM" not in environ:
-                continue
-            claimed = environ["FALLOW_CLAIM"].split(",")
-            found.update((uuid, pid) for uuid in uuids if uuid in claimed and counts(environ))
-        return found
 
     def uid(self, pid: int) -> int | None:
         """Return the real and effective user of a process; None if it has ended, is hidden, or has two users.

@@ -2,7 +2,6 @@
 
 import os
 import re
-from pwd import getpwuid
 from stat import S_ISUID
 
 from fallow.core.unknown import Unknown
@@ -115,22 +114,3 @@ class ProcMachine:
             return bool(os.stat(f"{self._root}/{pid}/exe").st_mode & S_ISUID)
         except OSError:
             return False
-
-    def is_anothers_setuid(self, pid: int) -> bool:
-        """Return whether it is a setuid program that another user started: its variables are that user's.
-
-        sudo, which waits for a password, is root's in all its numbers; its groups are still those of who started it.
-        """
-        if not self.is_setuid(pid):
-            return False
-        status = read_start(f"{self._root}/{pid}/status") or b""
-        found = re.findall(rb"^(?:Gid:\s+(\d+)|Groups:(.*)$)", status, re.MULTILINE)
-        theirs = {int(number) for pair in found for number in b" ".join(pair).split()}
-        return not theirs <= {*os.getgroups(), *_groups_of_this_user()}
-
-
-def _groups_of_this_user() -> list[int]:
-    try:
-        return os.getgrouplist(getpwuid(os.geteuid()).pw_name, os.getgid())
-    except KeyError:  # without an account
-        return [os.getgid()]

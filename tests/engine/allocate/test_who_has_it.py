@@ -1,20 +1,13 @@
 """A refusal names only who has the GPU now: jobs that live, as of a look that is not old."""
 
-import os
-import pathlib
-import signal
 import subprocess
-import sys
-from collections.abc import Callable, Iterator
-from types import FrameType
+from collections.abc import Callable
 
 import pytest
 
-from fallow.actuators.claims.claims import ClaimFile
 from fallow.core.reasons import Reason
 from fallow.core.reservations import Claim
 from fallow.engine.allocate.pick import Candidates, Request, not_enough
-from fallow.engine.machine.claim_holders import claim_on
 from fallow.engine.machine.world import World
 from fallow.policies.pick import Choice, Wanted
 from tests.conftest import Fallow
@@ -32,54 +25,6 @@ def held(fallow: Fallow, *words: str) -> subprocess.Popen[str]:
     assert job.stdout is not None
     assert job.stdout.readline() == "up\n"
     return job
-
-
-@pytest.fixture
-def file(simulated: Fallow) -> Iterator[ClaimFile]:
-    """The claim file of the first GPU."""
-    path = pathlib.Path(simulated.environ["FALLOW_CLAIM_DIR"])
-    path.mkdir(exist_ok=True)
-    path.chmod(0o1777)
-    world = World(simulated.environ)
-    made = ClaimFile(world.folder.open(UUID))
-    yield made
-    made.close()
-    world.close()
-
-
-def claim_while_ending(fallow: Fallow, file: ClaimFile, job: subprocess.Popen[str]) -> Claim | None:
-    """The claim, where this job ends between the moment it is found and the moment it is named."""
-
-    def end(frame: FrameType, event: str, argument: object) -> None:
-        if frame.f_code.co_name == "_named":
-            sys.settrace(None)
-            os.killpg(job.pid, signal.SIGKILL)
-            job.wait(LIMIT_S)
-
-    world = World(fallow.environ)
-    world.look_patiently()
-    before = sys.gettrace()
-    sys.settrace(end)
-    try:
-        return claim_on(world, file)
-    finally:
-        sys.settrace(before)
-        world.close()
-
-
-@pytest.mark.more
-def test_a_shared_gpu_is_never_said_to_be_of_a_job_that_ended_while_it_was_named(
-    simulated: Fallow, file: ClaimFile
-) -> None:
-    stays = held(simulated, "--shared")
-    ends = held(simulated, "--shared")
-    claim = claim_while_ending(simulated, file, ends)
-    assert claim is not None
-    assert (claim.shared, claim.pid, claim.command) == (True, stays.pid, "sh")
-
-
-def test_a_claim_that_ended_while_it_was_named_is_none(simulated: Fallow, file: ClaimFile) -> None:
-    assert claim_while_ending(simulated, file, held(simulated)) is None
 
 
 @pytest.mark.parametrize("kind", ["taken", "in_line"])

@@ -41,7 +41,7 @@ POOR = replace(
     mig=MigPlace(0, Unknown("hidden"), NOT_ASKED),
     claim=Unknown("its folder cannot be read"),
 )
-UNPROVEN = replace(gpu_status(2, Activity.IDLE), claim=Claim(shared=True, unproven="somebody's container"))
+UNSEEN = replace(gpu_status(2, Activity.IDLE), claim=Claim(shared=True))
 FILLED = replace(
     gpu_status(3, Activity.FILLED, holder(9)),
     filler=Claim(shared=False, user="fold", command="fah"),
@@ -49,7 +49,7 @@ FILLED = replace(
     settling=True,
     waiting=2,
 )
-STATUS = Status("box", False, 1_700_000_000.123, (RICH, POOR, UNPROVEN, FILLED))
+STATUS = Status("box", False, 1_700_000_000.123, (RICH, POOR, UNSEEN, FILLED))
 
 
 def travelled(facts: object) -> object:

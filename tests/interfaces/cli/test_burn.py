@@ -407,11 +407,7 @@ def test_a_card_that_somebody_has_claimed_is_refused_with_their_name(simulated: 
     assert claimed.stdout is not None
     assert claimed.stdout.readline() == "ready\n"
     for words in (("--gpus", "0,1"), ()):
-        done = until(
-            lambda words=words: simulated("burn", "--for", "10ms", *words),
-            lambda seen: "not found yet" not in seen.stderr,  # on a busy machine the search does not end in its time
-            pause_s=PROGRAM_S,
-        )
+        done = simulated("burn", "--for", "10ms", *words)
         assert done.returncode == 75
         assert "a GPU that another job has claimed is not loaded: GPU 1 is claimed by root for sh (" in done.stderr
         assert f"(pid {claimed.pid})" in done.stderr

@@ -4,9 +4,14 @@ Each GPU has one file. A claim is a lock on one byte of it, held by an open file
 ends the claim with the job's last process, however that ends, and nothing is left to clean up. The text in the file
 (who claims the GPU, until when a pick reserves it) is a label: any user can write it, so only the lock decides.
 
-Two more locks go with a claim. A flock, for which the kernel's table names the process that took it. And one on a
-byte whose number stands for this GPU in this folder, so that the table shows a claim even after its file was
-removed.
+The file of a GPU, named by its UUID, has mode 0666:
+
+    bytes 0 to 4095      the label of the claim, JSON padded with spaces: pid, birth, since, command
+    bytes 4096 to 4103   until when a pick reserves the GPU: nanoseconds since boot, little-endian
+    bytes 8192 to 12287  the label of the filler, as that of the claim
+    lock on 10**9 to now         the place of a launch that waits, or shared of one that tries once: see queue.py
+    lock on CLAIM_BYTE (2**62)   the claim, shared for --shared
+    lock on FILLER_BYTE          the filler, while it is on the GPU
 """
 
 import os
@@ -16,7 +21,7 @@ from fcntl import F_DUPFD
 from fcntl import fcntl as fcntl_call
 from functools import cached_property, lru_cache
 
-from fallow.actuators.claims.folder import GATE, ClaimFolder, FileRefused, file_name
+from fallow.actuators.claims.folder import GATE, ClaimFolder, FileRefused
 from fallow.actuators.files import cpu_time, ofd_locks
 from fallow.core.reservations import Claim
 from fallow.core.units import printable
@@ -32,8 +37,6 @@ GATE_BYTE = 0
 _GATE_PATIENCE_S = 2.0
 _LONGEST_COMMAND = 200
 _TRIES = 50  # in case the file is removed again and again
-_SEAL_FROM = 2**62 + 2**40
-_SEALS = 2**40 - 87  # a prime
 _END_OF_TIME_S = 4e9
 _MOST_PIDS = 2**22
 _OUT_OF_THE_WAY = 400  # shells and scripts use low descriptors themselves, and would close the claim
@@ -110,10 +113,9 @@ class ClaimFile:
 class HeldClaim:
     """A claim of this process."""
 
-    def __init__(self, uuid: str, card: ClaimFile, seal: int) -> None:
+    def __init__(self, uuid: str, card: ClaimFile) -> None:
         self.uuid = uuid
         self._card = card
-        self._seal = seal
         self._pid = os.getpid()
 
     def hand_to_job(self) -> None:
@@ -130,8 +132,6 @@ class HeldClaim:
         """End the claim now, also for every process that inherited it; a forked child only closes its own copy."""
         if os.getpid() == self._pid:
             ofd_locks.release(self._card.fd, CLAIM_BYTE)
-            ofd_locks.release(self._card.fd, self._seal)
-            ofd_locks.unsign(self._card.fd)
         self._card.close()
 
 
@@ -142,24 +142,12 @@ def take(folder: ClaimFolder, uuid: str, claim: Claim) -> HeldClaim | None:
         if not ofd_locks.take(card.fd, CLAIM_BYTE, shared=claim.shared):
             card.close()
             return None
-        seal = seal_of(folder.path, uuid)
-        ofd_locks.take(card.fd, seal, shared=claim.shared)
-        ofd_locks.sign(card.fd)
         if folder.still_there(uuid, card.identity):
             _write_label(card.fd, claim)
-            return HeldClaim(uuid, card, seal)
+            return HeldClaim(uuid, card)
         card.close()  # the file was removed meanwhile: a lock on it excludes no process
         folder.refresh()
     raise FileRefused(f"its file {folder.path}/{uuid} is removed as often as it is made", None)
-
-
-def seal_of(path: str, uuid: str) -> int:
-    """Return the byte that stands for a GPU in the kernel's table of locks, for the folder of that path.
-
-    All users must get the same one, however they spell the path: /var/lock is a link to /run/lock.
-    """
-    word = f"{os.path.realpath(path)}\0{file_name(uuid)}"
-    return _SEAL_FROM + int.from_bytes(os.fsencode(word), "little") % _SEALS
 
 
 @contextmanager
@@ -168,15 +156,15 @@ def gate(
     now_s: Callable[[], float],
     sleep: Callable[[float], None],
     patience_s: float = _GATE_PATIENCE_S,
-) -> Iterator[int | None]:
+) -> Iterator[bool]:
     """Let one process in at a time, briefly. After some seconds go on without, so that none can block all others.
 
-    Yield the open file if another process keeps us out, to find out who that is; else None.
+    Yield whether it was our turn.
     """
     try:
         fd = folder.open(GATE)
     except FileRefused:  # something else is in its place
-        yield None
+        yield True
         return
     try:
         until_s = now_s() + patience_s
@@ -184,7 +172,7 @@ def gate(
         while not got and now_s() < until_s:
             sleep(0.001)
             got = ofd_locks.take(fd, GATE_BYTE)
-        yield None if got else fd
+        yield got
     finally:
         os.close(fd)
 

@@ -3,6 +3,12 @@
 It is sticky and has one file for each GPU, open to all. `fs.protected_regular` forbids O_CREAT on another user's
 file there, so a file is opened without it first and created only if there is none.
 
+    GPU-…         0666  claims on one GPU: see claims.py
+    gate          0666  its byte 0 is locked while a launch joins the queue or a pick is made
+    waiting-N     0644  the label of a launch that waits: see queue.py
+    protection-N  0644  one protection: see protections.py
+    .draft-…      0600  a file that is written; it gets its name when it is complete
+
 The owner of the folder or of a file can remove it. So the folder should be root's, and in a folder of another user
 root creates, writes and removes nothing. If something else is in the place of one file, only its GPU is refused.
 """
@@ -128,13 +134,6 @@ class ClaimFolder:
         except OSError:
             return False
         return (found.st_dev, found.st_ino) == identity
-
-    def inode(self, name: str) -> int:
-        """Return the inode number of the file of that name now; 0 if there is none."""
-        try:
-            return os.stat(file_name(name), dir_fd=self._fd, follow_symlinks=False).st_ino
-        except OSError:
-            return 0
 
     def names(self) -> list[str]:
         """Return the names of all files in the folder."""

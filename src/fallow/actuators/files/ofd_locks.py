@@ -3,9 +3,6 @@
 These are open-file-description locks on single bytes. They belong to the open file, are inherited with it by fork
 and exec, and end when its last copy is closed. A flock on the whole file would do that too, but it cannot be read
 without taking it for a moment, which could make another launch fail.
-
-A flock has one use here: the kernel's table of locks, which all users may read, names the process that took it. So a
-launch that claims also takes a shared flock, as a signature. It excludes no process.
 """
 
 import fcntl
@@ -43,20 +40,6 @@ def take(fd: int, byte: int, *, shared: bool = False) -> bool:
 def release(fd: int, byte: int) -> None:
     """Unlock one byte, also for every process that inherited it."""
     fcntl.fcntl(fd, fcntl.F_OFD_SETLK, _FLOCK.pack(fcntl.F_UNLCK, 0, byte, 1, _NO_PID))
-
-
-def sign(fd: int) -> bool:
-    """Sign the file, so that the kernel's table names this process; False if another lock prevents that."""
-    try:
-        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except OSError:
-        return False
-    return True
-
-
-def unsign(fd: int) -> None:
-    """Remove the signature, also for every process that inherited it."""
-    fcntl.flock(fd, fcntl.LOCK_UN)
 
 
 def other(fd: int, first: int, last: int) -> Lock | None:

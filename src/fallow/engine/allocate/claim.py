@@ -1,14 +1,13 @@
 """Claims the GPUs of a request: it joins the queue, looks at the GPUs, claims some, and looks again."""
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
-from fallow.actuators.claims.claims import HeldClaim, seal_of, take
+from fallow.actuators.claims.claims import HeldClaim, take
 from fallow.actuators.claims.folder import FileRefused, to_give_it_to_root
 from fallow.actuators.claims.queue import FolderWatch, QueueEntry, sweep
 from fallow.core.errors import NotEnoughGpus
 from fallow.core.gpu import Gpu
-from fallow.core.reasons import Reason
 from fallow.core.reservations import Claim, Reservations
 from fallow.core.value import replace, value
 from fallow.engine.allocate.own_launch import refuse_to_wait_for_ourselves
@@ -26,7 +25,6 @@ from fallow.engine.machine.claim_holders import awake, lives, stands
 from fallow.engine.machine.world import World
 from fallow.engine.machine.yielding_gpus import wait_until_clear, without_fillers
 from fallow.policies.pick import Choice, choose, eligible, refusal
-from fallow.readers.lock_table import LockTable
 from fallow.readers.proc import user_name
 
 _CHECK_S = 1.0  # for changes of the folder that inotify did not report
@@ -56,7 +54,6 @@ class _Launch:
         clock = world.clock
         self.label = Claim(request.wanted.shared, pid, world.user, program, clock.wall_s(), birth)
         in_passing = request.wait_s is None
-        self._left_over: dict[str, Reason] = {}
         self.entry = QueueEntry(
             world.folder,
             self.label,
@@ -96,8 +93,6 @@ class _Launch:
     def attempt(self) -> Claimed | Choice:
         """Look, choose, claim, and look again. A choice that is returned with GPUs in it was lost to others."""
         self.look()
-        if self._left_over:
-            self._left_over = _left_over(self.world, self.allowed.gpus, shared=self.request.wanted.shared)
         reservations = self.entry.reservations()
         choice = self.choice(reservations)
         claims: list[HeldClaim] = []
@@ -128,7 +123,6 @@ class _Launch:
         links = links_that_matter(self.world, self.allowed.gpus, wanted)
         shut = self.entry.shut
         against = {gpu.label: refused_file(shut[str(gpu.uuid)]) for gpu in self.allowed.gpus if str(gpu.uuid) in shut}
-        against |= self._left_over
         there = [gpu for gpu in self.allowed.gpus if gpu.label not in against]
         free, adjusted = without_fillers(self.world, there, reservations, of_all_users=True)
         choice = choose(free, wanted, adjusted, links, self.world.chance)
@@ -143,31 +137,11 @@ class _Launch:
         wanted = self.request.wanted
         seen = self.world.gpu_reader.look(self.request.depth).gpus
         now = {gpu.uuid: gpu for gpu in without_fillers(self.world, seen, reservations, of_all_users=True)[0]}
-        self._left_over = _left_over(self.world, gpus, shared=wanted.shared)
-        return not self._left_over and all(
+        return all(
             gpu.uuid in now
             and refusal(now[gpu.uuid], wanted, replace(reservations[str(gpu.uuid)], ahead=False)) is None
             for gpu in gpus
         )
-
-
-def _left_over(world: World, gpus: Sequence[Gpu], *, shared: bool) -> dict[str, Reason]:
-    """Return, by label, why an earlier launch still has a GPU although its claim file does not show it.
-
-    It may be a process of ours that closed its claim and lives on, or a claim on a file that was removed since, which
-    the kernel's table of locks still shows.
-    """
-    found = {} if shared else world.proc.launched_on(tuple(str(gpu.uuid) for gpu in gpus), world.has_the_same_gpus)
-    table = LockTable(world.proc)
-    against: dict[str, Reason] = {}
-    for gpu in gpus:
-        uuid = str(gpu.uuid)
-        lock = table.elsewhere(seal_of(world.folder.path, uuid), world.folder.inode(uuid))
-        if uuid in found:
-            against[gpu.label] = Reason("left_over", pid=found[uuid])
-        elif lock is not None and not (shared and lock.shared):
-            against[gpu.label] = Reason("file_removed")
-    return against
 
 
 def _end(claims: list[HeldClaim]) -> None:

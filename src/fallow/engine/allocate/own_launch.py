@@ -25,7 +25,6 @@ def refuse_to_wait_for_ourselves(world: World, gpus: Sequence[Gpu], wanted: Want
     if not around or len(gpus) - len(around) >= wanted.count:
         return
     above = world.proc.lineage(os.getpid())
-    world.look_patiently()
     ours: dict[str, Claim] = {}
     for gpu in around:
         claim = claim_of(world, str(gpu.uuid))

@@ -5,7 +5,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 
-from fallow.actuators.claims.claims import GATE_BYTE, ClaimFile, gate
+from fallow.actuators.claims.claims import ClaimFile, gate
 from fallow.actuators.claims.folder import FileRefused
 from fallow.actuators.claims.queue import Queue, QueueEntry, sweep
 from fallow.core.errors import FallowError, NotEnoughGpus, WrongUsage
@@ -18,7 +18,7 @@ from fallow.core.units import bytes_for_people, duration_for_people, program_nam
 from fallow.core.unknown import Unknown
 from fallow.core.value import replace, value
 from fallow.engine.allocate.own_launch import refuse_to_wait_for_ourselves
-from fallow.engine.machine.claim_holders import awake, claim_on, holder_in_words, lives, stands, waiter_in_words
+from fallow.engine.machine.claim_holders import awake, claim_on, lives, stands, waiter_in_words
 from fallow.engine.machine.world import World
 from fallow.engine.machine.yielding_gpus import without_fillers
 from fallow.policies.pick import Choice, Order, Wanted, choose, depth_needed, eligible
@@ -143,10 +143,10 @@ def _pick(
         request = counted(snapshot, request, world.visible_devices)
         allowed = candidates(snapshot, request, world.visible_devices)
         links = links_that_matter(world, allowed.gpus, request.wanted)
-        with gate(world.folder, world.clock.monotonic_s, world.clock.sleep, **patience) as locked_gate:
-            if locked_gate is not None:
+        with gate(world.folder, world.clock.monotonic_s, world.clock.sleep, **patience) as our_turn:
+            if not our_turn:
                 patience = {"patience_s": 0.0}  # once is enough
-                say(f"{holder_in_words(world, locked_gate, GATE_BYTE)} keeps the gate of {world.folder.path} shut")
+                say(f"somebody keeps the gate of {world.folder.path} shut")
             choice = _choose(world, request, allowed, links, reserve=reserve)
         if choice.gpus:
             return choice.gpus
@@ -260,7 +260,6 @@ def _reserved_for(world: World, gpu: Gpu, why: Reason) -> str:
     if fd is None:
         return str(Reason("given_back"))
     file = ClaimFile(fd)
-    world.look_patiently()
     try:
         claim = claim_on(world, file)
         if claim is not None:

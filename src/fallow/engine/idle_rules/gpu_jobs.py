@@ -6,7 +6,7 @@ workers. The way up ends at a terminal, at another user, and at programs that st
 notebook server. What `fallow run` started with a claim of its own is a job of its own. What an owner ends as a whole
 (a container, a service, a notebook's kernel) is one job, whoever its processes run as.
 
-A GPU without processes is held by the process that has claimed it, as the kernel names it.
+A GPU without processes is held by the process that has claimed it, if the kernel shows that it holds the claim.
 
 A process belongs to no job, and is never touched, if /proc does not show it, its owner or its command; if fallow
 runs it now or depends on it; if our own or root's fallow watches it or fills with it; and if it serves all users of
@@ -21,21 +21,23 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from itertools import islice
 
+from fallow.actuators.claims.claims import CLAIM_BYTE, ClaimFile
 from fallow.actuators.process import spawn
 from fallow.actuators.process.signals import untouchable
+from fallow.core.errors import FallowError
 from fallow.core.gpu import Gpu, Snapshot
 from fallow.core.job import GpuKey, Job
 from fallow.core.owner import NO_OWNER, Owner
 from fallow.core.process import DEEPEST, Process
-from fallow.core.reservations import NOTHING_READ, Claim, Reservations
+from fallow.core.reservations import NOTHING_READ, Reservations
 from fallow.core.unknown import Unknown
 from fallow.core.value import replace, value
-from fallow.engine.machine.claim_holders import claim_of
 from fallow.engine.machine.newcomers import MONITORS
 from fallow.engine.machine.world import World
 from fallow.engine.owners.contact import Contact
 from fallow.engine.owners.known import KnownOwners
 from fallow.engine.owners.opt_outs import NONE, VARIABLE, OptOuts, idle_for_s, opted_out, protected_unit
+from fallow.readers.claim_owner import ClaimOwners
 from fallow.readers.proc import Stat
 
 _STARTS_FOR_OTHERS = frozenset(
@@ -86,6 +88,7 @@ class JobFinder:
         self._on: dict[Process, set[str]] = {}
         self._known: dict[Process, _Known] = {}
         self._servers: set[Process] = set()
+        self._claim_owners = ClaimOwners(world.proc, world.clock)
         self._passed_over: dict[Process, _PassedOver] = {}
 
     def jobs(self, snapshot: Snapshot, reservations: Mapping[str, Reservations] = NOTHING_READ) -> list[Job]:
@@ -189,17 +192,31 @@ class JobFinder:
     def _claimers(self, gpu: Gpu, reservations: Mapping[str, Reservations]) -> Iterable[Process]:
         """Return the process that has claimed a GPU without processes, if `fallow run` gave it that GPU.
 
-        A claim can be handed to any program that takes descriptors from strangers, such as a message bus, and the
-        pid that signed a claim may be used again. The environment that a process was started with is its user's own.
+        A claim can be handed to any program that takes descriptors from strangers, such as a message bus. The
+        environment that a process was started with is its user's own.
         """
         if isinstance(gpu.uuid, Unknown):
             return
         known = reservations.get(gpu.uuid)
-        claim = claim_of(self._world, gpu.uuid) if known is None else known.claim
-        if isinstance(claim, Claim) and claim.pid is not None and claim.birth is not None:
-            process = Process(claim.pid, claim.birth)
-            if self.is_alive(process) and self._was_given(process, gpu.uuid):
-                yield process
+        process = None if known is not None and known.claim is None else self._owner_of_claim(gpu.uuid)
+        if process is not None and self.is_alive(process) and self._was_given(process, gpu.uuid):
+            yield process
+
+    def _owner_of_claim(self, uuid: str) -> Process | None:
+        """Return the process that holds the claim on a GPU, as the kernel shows it; None if that is not shown."""
+        try:
+            fd = self._world.folder.peek(uuid)
+        except FallowError:
+            return None
+        if fd is None:
+            return None
+        file = ClaimFile(fd)
+        try:
+            note = file.label()
+            named = None if note.pid is None or note.birth is None else Process(note.pid, note.birth)
+            return self._claim_owners.owner(fd, CLAIM_BYTE, named)
+        finally:
+            file.close()
 
     def _was_given(self, process: Process, uuid: str) -> bool:
         environ = self._world.proc.environ(process.pid) or {}

@@ -170,4 +170,4 @@ def _claim(facts: Facts | Unknown | None) -> Claim | Unknown | None:
         return facts
     since_s = None if facts["since"] is None else wall_s(facts["since"])
     names = {name: facts[name] for name in ("shared", "pid", "user", "command")}
-    return Claim(**names, since_wall_s=since_s, unproven=facts["unproven"])
+    return Claim(**names, since_wall_s=since_s)

@@ -32,7 +32,6 @@ _CAN_HANG = (Activity.BUSY, Activity.IDLE, Activity.UNKNOWN)
 
 def look_once(world: World) -> Status:
     """Return the status now. There was no look before, so no time is witnessed."""
-    world.look_patiently()
     snapshot = _with_counters(world, world.gpu_reader.look(Depth.EVERYTHING))
     watcher = Watcher(world, _STUCK_AFTER_S)
     status = watcher.status(world.gpu_reader.describe(snapshot))

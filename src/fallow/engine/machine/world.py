@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from fallow.actuators.claims.protections import ProtectionFolder
     from fallow.core.visibility import Viewer
     from fallow.engine.machine.daemon_client import DaemonClient
-    from fallow.readers.lock_holders import LockHolders
     from fallow.readers.terminals import Terminals
 
 _DRIVER_LIMIT_S = 2.0
@@ -106,19 +105,6 @@ class World:
         if "folder" in self.__dict__:
             self.folder.close()
 
-    @cached_property
-    def lock_holders(self) -> "LockHolders":
-        """Return the reader of which process holds a lock."""
-        from fallow.readers.lock_holders import LockHolders
-
-        return LockHolders(self.proc, self.clock)
-
-    def look_patiently(self) -> None:
-        """Give the search for lock holders more time, for a command that looks only once."""
-        from fallow.readers.lock_holders import PATIENTLY_S
-
-        self.lock_holders.limit_s = PATIENTLY_S
-
     @property
     def state_folder(self) -> str:
         """Return the folder of journal, history and stacks; raise FallowError if there is none.
@@ -146,14 +132,6 @@ class World:
     def simulated(self) -> str | None:
         """Return the simulated machine that was asked for, as it was written; None if the GPUs are real."""
         return self._simulate or None
-
-    def has_the_same_gpus(self, environ: Mapping[str, str]) -> bool:
-        """Return whether a process of ours with this environment uses the same GPUs: not always if simulated."""
-        if not self._simulate:
-            return True
-        from fallow.readers.simulated_reader import same_machine
-
-        return same_machine(self.environ, environ, os.geteuid())
 
     def terminals(self) -> "Terminals":
         """Return the reader of people at terminals; the terminals are in FALLOW_TERMINALS, else in /dev."""

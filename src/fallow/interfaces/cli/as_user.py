@@ -33,8 +33,6 @@ _LOADED = (
     "fallow.core.cluster_names",
     "fallow.core.missing",
     "difflib",
-    "fallow.readers.lock_holders",
-    "fallow.readers.lock_table",
     "fallow.readers.nvml_reader",
     "fallow.readers.simulated_reader",
     "fallow.readers.terminals",

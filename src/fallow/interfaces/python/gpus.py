@@ -35,7 +35,7 @@ class Holder(Told):
 
 
 class Claim(Told):
-    """Who has claimed a GPU, as far as the kernel bears it out."""
+    """Who has claimed a GPU, by the note of the launch."""
 
     MADE: ClassVar[Mapping[str, Make]] = times("since")
 
@@ -44,7 +44,6 @@ class Claim(Told):
     user: str | None
     command: str | None
     since: datetime | None
-    unproven: str | None
 
 
 class Filler(Told):

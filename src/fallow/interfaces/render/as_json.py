@@ -212,5 +212,4 @@ def _claim(claim: Claim | Unknown | None) -> dict[str, Any] | None:
         "user": claim.user,
         "command": claim.command,
         "since": None if claim.since_wall_s is None else iso_time(claim.since_wall_s),
-        "unproven": claim.unproven,
     }

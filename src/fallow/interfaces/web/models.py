@@ -75,7 +75,6 @@ class Claim(BaseModel):
     user: str | None
     command: str | None
     since: Time | None
-    unproven: Annotated[str | None, Field(description="What is said of the launch where nothing proves who it is.")]
 
 
 class ListedProtection(BaseModel):
