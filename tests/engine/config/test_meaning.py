@@ -11,7 +11,6 @@ from fallow.engine.config.load import understand
 from fallow.engine.config.model import Config
 from fallow.engine.fill.start import FillerSpec
 from fallow.engine.machine.presence import PresenceRules
-from fallow.policies.arbiter import ProtectRules, RateLimit
 from fallow.policies.fill import FillRules
 from fallow.policies.guard import Across, GuardRules
 from fallow.policies.idle import IdleRules
@@ -37,23 +36,11 @@ def test_the_example_is_valid_and_does_nothing_until_it_is_changed() -> None:
     assert example.notices.urls == ()
 
 
-def test_a_filler_has_the_words_and_defaults_of_fill() -> None:
-    (filler,) = config("[[filler]]\nname = 'a'\ncommand = 'python x.py \"a b\" {gpu}'\n").fillers
-    assert filler.command == ("python", "x.py", "a b", "{gpu}")
-    assert (filler.gpus, filler.together, filler.idle_for, filler.yields) == ("all", False, 30.0, "term")
-    assert (filler.grace, filler.suspend_within, filler.eager) == (2.0, 5.0, False)
-    assert (filler.between, filler.log, filler.cwd, dict(filler.env)) == (None, None, None, {})
-
-
 @pytest.mark.parametrize(
     ("written", "means"),
     [
-        ("'0,2'", "0,2"),
-        ("0", "0"),
         ("[0, 2]", "0,2"),
         ("['0-1', 3]", "0-1,3"),
-        ("'1:0'", "1:0"),
-        ("'GPU-8c'", "GPU-8c"),
     ],
 )
 def test_lists_of_gpus_are_text_numbers_or_lists(written: str, means: str) -> None:
@@ -102,34 +89,11 @@ def test_a_filler_is_what_fill_would_make_of_the_same_words() -> None:
     assert plain.fillers[0].spec(plain.terminals, 3.0) == FillerSpec(("x",), name="a")
 
 
-def test_hours_and_variables_are_read() -> None:
-    (filler,) = config(
-        "[[filler]]\nname = 'a'\ncommand = ['x']\nbetween = '22:00-06:00'\nenv = { N = 4, S = '' }\n"
-    ).fillers
-    assert filler.between == (22 * 60, 6 * 60)
-    assert dict(filler.env) == {"N": "4", "S": ""}
-
-
 def test_an_idle_rule_becomes_the_rules_of_its_policies() -> None:
     (rule,) = config("[[idle]]\nname = 'i'\nidle_for = '2h'\nstuck_for = '10m'\nact = true\nsignal = 'int'\n").idle
     assert rule.idle_rules(3.0) == IdleRules(7200.0, 60.0, 3.0, 600.0, "INT", 60.0)
     assert rule.stuck_rules(3.0) == StuckRules(600.0, 60.0, 3.0, 300.0, "INT", True)
     assert rule.idle_below == 0.01
-
-
-def test_an_idle_rule_only_reports_unless_it_says_act() -> None:
-    (rule,) = config("[[idle]]\nname = 'i'\nstuck_for = '1h'\n").idle
-    stuck = rule.stuck_rules(3.0)
-    assert not rule.act
-    assert stuck is not None
-    assert not stuck.acts
-    assert rule.idle_rules(3.0) is None
-
-
-def test_protection_is_what_the_arbiter_knows() -> None:
-    protect = config("[protect]\nusers = 'ada'\ncommands = ['jupyter*']\nat_most = 2\nper = '1h'\n").protect
-    assert protect.protect_rules == ProtectRules(frozenset({"ada"}), ("jupyter*",))
-    assert protect.limit == RateLimit(2, 3600.0)
 
 
 def test_a_guard_has_the_defaults_of_its_policy() -> None:
@@ -150,12 +114,6 @@ def test_a_card_costs_what_fits_it_best() -> None:
     assert machine.all_prices.of(card("NVIDIA H100 NVL", "GPU-1")) == 1
     assert machine.all_prices.of(card("NVIDIA T4", "GPU-2")) == 2
     assert config("").machine.all_prices.default is None
-
-
-def test_other_machines_may_reach_the_page_only_with_a_token() -> None:
-    found = config("[page]\nlisten = '0.0.0.0:80'\ntoken_file = '/etc/fallow/token'\n")
-    assert not found.page.listen.is_loopback
-    assert config("[page]\nenabled = false\nlisten = '0.0.0.0:80'\n").page.enabled is False
 
 
 def test_a_config_cannot_be_changed() -> None:

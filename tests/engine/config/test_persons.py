@@ -49,12 +49,6 @@ def test_a_person_is_their_user_and_only_the_hash_of_their_token_is_kept(tmp_pat
     assert TOKEN not in repr(known)
 
 
-def test_an_address_that_others_reach_needs_a_token_of_the_page_or_of_a_person(tmp_path: pathlib.Path) -> None:
-    listen = "[page]\nlisten = '0.0.0.0:80'\n"
-    assert load(listen + person(ME, token_file(tmp_path, "one"))).page.has_token
-    assert "there is no token_file" in mistakes(listen)[0]
-
-
 @pytest.mark.parametrize(
     ("token", "mode", "says"),
     [
@@ -82,21 +76,6 @@ def test_a_token_that_is_not_there_is_not_made_and_it_is_told_how(tmp_path: path
     assert not (tmp_path / "none").exists()
 
 
-def test_a_token_in_a_folder_that_others_can_write_to_is_refused(tmp_path: pathlib.Path) -> None:
-    folder = tmp_path / "open"
-    folder.mkdir()
-    folder.chmod(0o777)
-    (mistake,) = mistakes(person(ME, token_file(folder, "one")))
-    assert "page.person[1].token_file" in mistake
-    assert "others" in mistake
-
-
-def test_a_pipe_in_place_of_a_token_keeps_nobody_waiting(tmp_path: pathlib.Path) -> None:
-    os.mkfifo(tmp_path / "pipe", 0o600)
-    (mistake,) = mistakes(person(ME, tmp_path / "pipe"))
-    assert "is no file" in mistake
-
-
 @pytest.mark.as_root
 def test_a_token_that_two_persons_have_is_refused(tmp_path: pathlib.Path) -> None:
     one, two = token_file(tmp_path, "one"), token_file(tmp_path, "two")
@@ -110,11 +89,6 @@ def test_the_token_of_the_page_is_no_persons(tmp_path: pathlib.Path) -> None:
     assert "it holds the token of the page" in mistake
     with pytest.raises(WrongUsage, match=r"page\.person\[1\]\.token_file"):
         known_persons((Person.model_validate({"user": ME, "token_file": str(shared)}),), shared_token(str(shared)))
-
-
-def test_a_user_who_does_not_exist_is_refused(tmp_path: pathlib.Path) -> None:
-    (mistake,) = mistakes(person("nobdy", token_file(tmp_path, "one")))
-    assert mistake.startswith("f:2: page.person[1].user: there is no user 'nobdy' on this machine")
 
 
 def test_all_that_is_wrong_with_a_person_is_told_at_once(tmp_path: pathlib.Path) -> None:
@@ -132,23 +106,3 @@ def test_a_person_is_named_once(tmp_path: pathlib.Path) -> None:
 def test_root_is_written_as_root_and_by_no_other_name(tmp_path: pathlib.Path) -> None:
     (mistake,) = mistakes(person("0", token_file(tmp_path, "one")))
     assert 'write user = "root"' in mistake
-
-
-@pytest.mark.as_root
-def test_only_a_daemon_of_root_acts_as_others(tmp_path: pathlib.Path) -> None:
-    told = token_file(tmp_path, "one")
-    reading, writing = os.pipe()
-    child = os.fork()
-    if child == 0:
-        try:
-            os.setresuid(65533, 65533, 65533)
-            wanted = (Person.model_validate({"user": "nobody", "token_file": str(told)}),)
-            known_persons(wanted, None)
-        except WrongUsage as error:
-            os.write(writing, str(error).encode())
-        finally:
-            os._exit(0)
-    os.close(writing)
-    os.waitpid(child, 0)
-    with os.fdopen(reading) as said:
-        assert "only a daemon of root can act as nobody" in said.read()

@@ -4,7 +4,6 @@
 """
 
 import os
-import shutil
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 
 from fallow.actuators.host import notice_process
@@ -15,11 +14,8 @@ from fallow.core.actions import RunCommand
 from fallow.core.did_you_mean import did_you_mean
 from fallow.core.errors import FallowError, NoDriver, WrongUsage
 from fallow.core.gpu import Gpu
-from fallow.core.mistake import Mistake
 from fallow.core.ports import Depth
 from fallow.core.selection import select
-from fallow.core.value import replace
-from fallow.engine.conditions.parse import Cpu, parse_job_condition
 from fallow.engine.config.crosschecks import Numbers
 from fallow.engine.config.fillers import Filler, Terminals
 from fallow.engine.config.messages import Fault, in_words
@@ -29,10 +25,10 @@ from fallow.engine.config.rules import Guard, Idle
 from fallow.engine.config.toml_lines import Path
 from fallow.engine.fill.start import check_command
 from fallow.engine.jobs.perform import each_shortcoming, host_actuators, nobody_to_signal
-from fallow.engine.machine.run_as import RunAs, doubts_of, doubts_of_log, files_of_line, run_as
+from fallow.engine.machine.run_as import RunAs, doubts_of, run_as
 from fallow.engine.machine.world import World
 from fallow.readers.accounts import account, group_names, group_number, names
-from fallow.readers.file_trust import Followed, doubts
+from fallow.readers.file_trust import Followed
 
 _SAY_WHO = 'add user = "NAME", or user = "root" if it shall be root'
 
@@ -88,11 +84,6 @@ class Feasible:
 
     def _idle(self, path: Path, rule: Idle, gpus: Sequence[Gpu] | None) -> Iterator[Fault]:
         yield from _unknown((*path, "users"), rule.users)
-        for place, text in enumerate(rule.unless):
-            condition, cores = parse_job_condition(text), os.cpu_count()
-            if isinstance(condition, Cpu) and cores is not None and condition.above >= cores:
-                sentence = f"it is never so: all cores of this machine together make {cores * 100} per cent"
-                yield Fault((*path, "unless", place), sentence, "write less, as cpu:50")
         missing = py_spy.shortcoming(self._world.environ) if rule.act and rule.dump_stacks else None
         if missing is not None:
             yield from self._unless_dry_run((*path, "dump_stacks"), [missing], dry_run=self._dry_run)
@@ -109,39 +100,22 @@ class Feasible:
         log, cwd = filler.at_home(filler.log), filler.at_home(filler.cwd)
         environ = {**(self._world.environ if guise is None else guise.environ), **filler.env}
         of_command, of_cwd = (*path, "command"), (*path, "cwd")
-        spec = filler.spec(Terminals(), 0.0)
         if cwd is not None and not os.path.isdir(cwd):
             yield Fault(of_cwd, f"{cwd} is not a folder to run in", "make it, or name another", (of_command,))
-            spec = replace(spec, cwd=None)  # a program given by another path is still checked
-        program = filler.command[0]
-        in_its_folder = os.sep in program and not os.path.isabs(program)
-        if spec.cwd is not None or cwd is None or not in_its_folder:
+        else:
             try:
-                check_command(spec, environ)
+                check_command(filler.spec(Terminals(), 0.0), environ)
             except FallowError as error:
-                whole = self._world.environ.get("PATH", os.defpath)  # with the folders that others can write to
-                passed_over = None if guise is None else shutil.which(program, path=whole)
-                found = [] if passed_over is None or guise is None else doubts(passed_over, guise.trusted)
-                yield from _doubtful(of_command, found)
-                if not found:
-                    yield Fault(of_command, str(error), "", (of_cwd, (*path, "env")))
+                yield Fault(of_command, str(error), "", (of_cwd, (*path, "env")))
         if log is not None and "{" not in os.path.dirname(log) and not os.path.isdir(os.path.dirname(log)):
             yield Fault((*path, "log"), f"the folder {os.path.dirname(log)} is not there", "make it, or name another")
-        if guise is None:
-            return
-        yield from _doubtful(of_cwd, doubts(cwd, guise.trusted) if cwd is not None and os.path.isdir(cwd) else [])
-        yield from _doubtful(of_command, doubts_of(filler.command, cwd, environ, guise.trusted))
-        if log is not None:
-            yield from _doubtful((*path, "log"), doubts_of_log(log, guise.trusted))
+        if guise is not None and guise.account is None:
+            for doubt in doubts_of(filler.command, cwd, environ, guise.trusted):
+                yield Fault(of_command, doubt.sentence, doubt.suggestion, ((*path, "user"), of_cwd))
 
     def _guard(self, path: Path, guard: Guard) -> Iterator[Fault]:
-        lines = [(place, action.line) for place, action in enumerate(guard.action) if isinstance(action, RunCommand)]
-        guise = (yield from self._guise(path, guard.user)) if lines else None
-        for place, line in lines if guise is not None else ():
-            assert guise is not None
-            files = dict.fromkeys(files_of_line(line, None, guise.environ["PATH"]))
-            found = [doubt for file in files for doubt in doubts(file, guise.trusted)]
-            yield from _doubtful((*path, "action", place), list(dict.fromkeys(found)))
+        runs = any(isinstance(action, RunCommand) for action in guard.action)
+        guise = (yield from self._guise(path, guard.user)) if runs else None
         dry_run = self._dry_run or guard.dry_run
         environ = self._world.environ if guise is None else guise.environ
         if guard not in self._judged:
@@ -181,11 +155,6 @@ class Feasible:
             yield Fault((*path, "user"), f"only root can run it as {user}", "leave it out, or let root run fallow up")
             return None
         return run_as(user, self._world.environ)
-
-
-def _doubtful(path: Path, found: Iterable[Mistake]) -> Iterator[Fault]:
-    for doubt in found:
-        yield Fault(path, doubt.sentence, doubt.suggestion, ((*path[:2], "user"), (*path[:2], "cwd")))
 
 
 def _programs_of_others(path: Path, file: str | None) -> Iterator[Fault]:

@@ -28,7 +28,6 @@ from fallow.core.money import parse_price
 from fallow.engine.conditions.machine import parse_unless
 from fallow.engine.conditions.parse import parse_job_condition
 from fallow.engine.config.listen_address import Address, address
-from fallow.engine.config.shell import refuse_shell
 from fallow.engine.machine.presence import demand_user_idle
 from fallow.engine.machine.world import World
 from fallow.readers.accounts import from_home
@@ -41,6 +40,7 @@ _SHOWN = 30
 _LARGEST = 10**18
 _ON_IDLE = ("park", "stop")
 _SERVICE = ".service"
+_SHELL = """write it as ["sh", "-c", "..."]"""
 _OTHER_UNITS = frozenset({"scope", "slice", "socket", "timer", "target", "mount", "path", "device", "swap"})
 
 
@@ -192,13 +192,15 @@ def name(value: object) -> str:
 
 
 def command(value: object) -> tuple[str, ...]:
-    """Return the words of a command, from a list or from a line that is split as a shell would; no shell is run."""
+    """Return the words of a command, from a list or a line without signs of a shell; no shell is run."""
     if isinstance(value, str):
         try:
             words = shlex.split(value)
         except ValueError:
             raise WrongUsage("a quotation in the command does not end", "write it as a list of words") from None
-        refuse_shell(value, words)
+        sign = re.search(r"[|&;<>$`]", value)
+        if sign is not None:
+            raise WrongUsage(f"{sign[0]!r} is for a shell, and no shell runs it", _SHELL)
     elif isinstance(value, list) and all(isinstance(word, str) for word in value):
         words = value
     else:
