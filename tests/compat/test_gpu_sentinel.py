@@ -221,3 +221,14 @@ def test_usage_is_the_mean_of_those_named_and_not_a_number_where_one_is_unknown(
     words = [sys.executable, "-c", program]
     done = subprocess.run(words, env=fallow.environ, capture_output=True, text=True, timeout=LIMIT_S, check=True)
     assert done.stdout == "0.9 0.45 nan nan nan\n"
+
+
+def test_a_sentinel_without_a_time_to_arm_arms_at_once() -> None:
+    """As the older tool does: zero ticks of work are enough, whatever was seen."""
+    fired: list[int] = []
+    sentinel = Sentinel(0, 0.8, 2, 0.7, lambda: fired.append(1))
+    sentinel.tick(0.1)
+    assert sentinel.state is SentinelState.ARMED
+    for _ in range(5):
+        sentinel.tick(0.1)
+    assert fired == [1]

@@ -1,15 +1,10 @@
 """The parser of every command line, with fixes for argparse."""
 
 import argparse
-import sys
-from typing import Any, Protocol
+from typing import Any
 
 # Messages are not translated: looking for translations takes longer than parsing the command line.
 argparse._ = str  # type: ignore[attr-defined]
-
-
-class _Writes(Protocol):
-    def write(self, text: str, /) -> object: ...
 
 
 class ArgumentParser(argparse.ArgumentParser):
@@ -26,7 +21,3 @@ class ArgumentParser(argparse.ArgumentParser):
     def of_older_tool(cls, name: str, what: str) -> "ArgumentParser":
         """Return the parser of an older tool's command line, whose help has the default of each option."""
         return cls(name, description=what, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
-
-    def print_help(self, file: _Writes | None = None) -> None:
-        """Print the help, or fail: newer Pythons ignore that it could not be written."""
-        (sys.stdout if file is None else file).write(self.format_help())

@@ -4,7 +4,6 @@ import atexit
 import os
 
 from fallow.engine.machine.background import Background
-from fallow.interfaces.render.stream import encoded
 
 _LAST_WORDS_S = 0.5
 
@@ -26,7 +25,7 @@ class StderrThread:
 
     def _write(self, line: str) -> None:
         try:
-            rest = encoded(line, self._encoding)
+            rest = line.encode(self._encoding, "replace")
             while rest:
                 rest = rest[os.write(self._fd, rest) :]
         except OSError:  # nobody reads it, which changes nothing

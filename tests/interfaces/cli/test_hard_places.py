@@ -214,34 +214,6 @@ def test_a_thousand_locks_that_are_nobodys_place_keep_nobody_waiting(simulated: 
     job.communicate("\n", timeout=LIMIT_S)
 
 
-def in_shell(fallow: Fallow, script: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        ["bash", "-c", script], env=fallow.environ, capture_output=True, text=True, timeout=LIMIT_S, check=False
-    )
-
-
-@pytest.mark.parametrize(
-    ("script", "code", "out"),
-    [
-        ("fallow pick --gpus 0 --min-free 79GiB -n 1 --wait 100ms --max-util 0 2>&-", 0, None),
-        ("fallow pick -n 99 2>/dev/full", 2, ""),
-        ("fallow pick --gpus 77 2>&-", 2, ""),
-        ("fallow run -v -- echo hi 2>/dev/full", 0, "hi\n"),
-        ("fallow status >&-", 125, ""),
-        ("fallow pick >/dev/full", 125, ""),
-        ("fallow status --watch --every 100ms | head -1; exit ${PIPESTATUS[0]}", 141, None),
-    ],
-)
-def test_streams_that_are_closed_or_full_change_no_exit_code(
-    simulated: Fallow, script: str, code: int, out: str | None
-) -> None:
-    done = in_shell(simulated, script)
-    assert done.returncode == code, done.stderr
-    assert out is None or done.stdout == out
-    assert "Traceback" not in done.stderr
-    assert "internal error" not in done.stderr
-
-
 def test_ctrl_c_stops_the_script_around_us_too(simulated: Fallow) -> None:
     job = held(simulated, "-n", "4")
     script = "for i in 1 2 3; do fallow run --wait -- true; echo went on; done; echo reached the end"
@@ -318,18 +290,6 @@ def test_a_claim_folder_that_depends_on_where_one_stands_is_refused(simulated: F
     done = simulated("pick", FALLOW_CLAIM_DIR="claims")
     assert done.returncode == 2
     assert "relative" in done.stderr
-
-
-def test_too_few_descriptors_are_not_blamed_on_anybody(simulated: Fallow) -> None:
-    done = in_shell(simulated, "ulimit -n 12; fallow run --simulate=32xT4 -- echo ok")
-    assert done.returncode == 125
-    assert "no more files can be opened: the limit is 12" in done.stderr
-
-
-@pytest.mark.parametrize("columns", ["0", "20", "40", "60", "200"])
-def test_the_number_of_a_gpu_is_readable_at_every_width(simulated: Fallow, columns: str) -> None:
-    done = simulated("status", COLUMNS=columns)
-    assert [line.split()[0] for line in done.stdout.splitlines()[2:] if line[:1].isdigit()] == ["0", "1", "2", "3"]
 
 
 def test_help_and_version_are_found_wherever_they_are_asked_for(fallow: Fallow) -> None:

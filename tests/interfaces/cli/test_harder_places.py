@@ -207,14 +207,6 @@ def test_an_argument_that_is_no_text_changes_no_exit_code(simulated: Fallow) -> 
     assert done.returncode == 7, done.stderr
 
 
-def test_a_command_runs_with_its_output_closed(simulated: Fallow) -> None:
-    for options in ("", "--idle-timeout 1h"):
-        done = subprocess.run(
-            ["bash", "-c", f"fallow run {options} -- sh -c 'exit 5' >&-"], env=simulated.environ, check=False
-        )
-        assert done.returncode == 5
-
-
 @pytest.mark.parametrize(
     ("words", "says"),
     [

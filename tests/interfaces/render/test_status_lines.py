@@ -32,10 +32,6 @@ class Terminal(io.StringIO):
         return True
 
 
-class Ascii(Terminal):
-    encoding = "ascii"
-
-
 def gpu(index: int, activity: Activity, for_s: float | None = None, **changes: Any) -> GpuStatus:
     reason = Reason("trouble", trouble="the GPU is lost")
     more = {name: changes.pop(name) for name in ("filler", "waiting") if name in changes}
@@ -93,22 +89,19 @@ def test_each_gpu_has_one_line_and_none_is_wider_than_the_screen(width: int, cou
 @given(
     width=st.integers(16, 220),
     words=st.tuples(WORDS, WORDS, WORDS, WORDS),
-    ascii_only=st.booleans(),
     protected_s=st.sampled_from([None, 3.0, inf, LOST]),
 )
 def test_whatever_others_wrote_a_line_stays_a_line(
-    width: int, words: tuple[str, ...], ascii_only: bool, protected_s: float | Unknown | None
+    width: int, words: tuple[str, ...], protected_s: float | Unknown | None
 ) -> None:
     user, command, name, host = words
     status = replace(every_kind(), host=host)
     odd = replace(status.gpus[0], name=name, holders=(holder(user, command, 3), holder(command, user, 2, 9)))
     told = shown(replace(status, gpus=(odd, *status.gpus[1:])), outlooks={"0": Outlook(5.0, protected_s)})
-    made = drawn(told, width, Ascii() if ascii_only else Terminal())
+    made = drawn(told, width)
     assert len(made) == 1 + 1 + 8
     assert max(map(cells, made)) <= width
     assert all(line.isprintable() for line in made)
-    if ascii_only:
-        assert all(line.isascii() for line in made), "an ellipsis of three letters is counted as three"
 
 
 def test_what_is_left_out_first_is_what_matters_least() -> None:
@@ -229,7 +222,6 @@ def test_a_narrow_screen_says_when_a_job_is_stopped_and_not_when_it_is_warned() 
 def test_the_bar_is_for_terminals_and_has_no_letters_that_these_cannot_show() -> None:
     status = shown(machine(gpu(0, Activity.BUSY, utilization=0.41)))
     assert "██░░░   41%" in drawn(status, 80)[2]
-    assert "##...   41%" in drawn(status, 80, Ascii())[2]
     assert "█" not in drawn(status, 80, TERM="dumb")[2]
     assert "█" not in drawn(status, 80, io.StringIO())[2]
 

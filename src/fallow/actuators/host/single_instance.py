@@ -12,7 +12,7 @@ from contextlib import suppress
 from fallow.actuators.files import ofd_locks
 from fallow.actuators.files.own_folder import own_folder
 from fallow.actuators.files.state_folder import prepared
-from fallow.core.errors import AlreadyRunning, FallowError, NotPermitted
+from fallow.core.errors import AlreadyRunning, NotPermitted
 from fallow.core.units import duration_for_people, printable
 from fallow.core.value import value
 
@@ -44,10 +44,6 @@ class Running:
         return ", ".join(part for part in parts if part)
 
 
-class NoLock(FallowError):
-    """The lock can be neither taken nor refused."""
-
-
 class Instance:
     """The lock of the only daemon, for as long as it is open."""
 
@@ -65,19 +61,10 @@ class Instance:
     def of_history(cls, state_folder: str, me: Running, wall_s: float) -> "Instance":
         """Take the lock of those who write history there, wherever their sockets are: two would count all twice.
 
-        Other hosts may share the folder, so it is one lock for each of them. Raise NoLock if the disk is full, or
-        knows no locks.
+        Other hosts may share the folder, so it is one lock for each of them.
         """
         host = os.uname().nodename.replace("/", "-")
-        folder = prepared(state_folder)
-        try:
-            return cls(folder, me, wall_s, f"history-{host}.lock")
-        except AlreadyRunning:
-            raise
-        except (FallowError, OSError) as error:
-            why = error.sentence if isinstance(error, FallowError) else error.strerror
-            sentence = f"history in {folder} is written without a lock: {why}"
-            raise NoLock(sentence, "start no second `fallow up` there, or both count each hour") from None
+        return cls(prepared(state_folder), me, wall_s, f"history-{host}.lock")
 
     def keep(self, wall_s: float) -> None:
         """Lock the file again if it was taken away; raise AlreadyRunning if another daemon was faster.

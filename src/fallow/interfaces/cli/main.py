@@ -1,11 +1,12 @@
 """`fallow COMMAND …`: load the one command that is named, and turn a failure into a sentence and an exit code."""
 
 import argparse
-import errno
 import gc
 import importlib
+import io
 import os
 import re
+import sys
 from collections.abc import Sequence
 from itertools import pairwise
 from types import ModuleType
@@ -15,8 +16,6 @@ from fallow.core.errors import ConfigWrong, FallowError, NotEnoughGpus, PartMiss
 from fallow.engine.machine.clock import SystemClock
 from fallow.engine.machine.inherited_environment import given_environ
 from fallow.engine.machine.world import World
-from fallow.interfaces.cli import streams
-from fallow.interfaces.cli.limits import limit_in_words
 from fallow.interfaces.cli.options import SIMULATE_DEFAULT, Parser, common
 from fallow.interfaces.stderr import Stderr
 
@@ -51,7 +50,6 @@ _EXAMPLES = """\
   fallow run -- python train.py
   fallow help pick"""
 _TAKE_COMMAND = ("run", "fill", "compat")
-_WITHOUT_RESULT = ("run", "guard", "fill", "up", "compat")  # fallow prints no result of its own
 _MACHINE = r"\d+x\w+(,(\d+x)?\w+)*"
 _KILLED_BY = 128
 _SIGPIPE = 13
@@ -60,10 +58,12 @@ _SIGPIPE = 13
 def main(argv: Sequence[str]) -> int:
     """Run one command, and return its exit code."""
     voice = Stderr(SystemClock().wall_s)
-    streams.prepare()
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a locale without our letters
     try:
         code = _main(list(argv), voice)
-        streams.flush()
+        print(end="", flush=True)
     except FallowError as error:
         voice.error(str(error))
         if isinstance(error, NotEnoughGpus):
@@ -76,12 +76,8 @@ def main(argv: Sequence[str]) -> int:
                 voice.note(mistake.in_file(error.file))
         return error.exit_code
     except BrokenPipeError:
-        streams.throw_away()
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for the interpreter's last flush
         return _KILLED_BY + _SIGPIPE
-    except streams.CannotPrint as error:
-        streams.throw_away()
-        voice.error(f"the result cannot be printed: {error.strerror}")
-        return FallowError.exit_code
     except ModuleNotFoundError as error:
         if (error.name or "fallow").startswith("fallow"):
             return _own_mistake(error, voice)
@@ -96,10 +92,6 @@ def main(argv: Sequence[str]) -> int:
 def _own_mistake(error: Exception, voice: Stderr) -> int:
     if voice.verbose:
         raise error
-    limit = limit_in_words(error)
-    if limit is not None:
-        voice.error(limit)
-        return FallowError.exit_code
     voice.error(f"internal error: {type(error).__name__}: {error} (-v shows where)")
     return FallowError.exit_code
 
@@ -125,8 +117,6 @@ def _main(argv: list[str], voice: Stderr) -> int:
     args.command = command
     args.words = words
     voice.verbose = getattr(args, "verbose", False)
-    if streams.is_closed() and name not in _WITHOUT_RESULT:
-        raise streams.CannotPrint(errno.EBADF, os.strerror(errno.EBADF))
     world = World(given_environ(os.environ), simulate=getattr(args, "simulate", None))
     if not gc.isenabled():
         gc.freeze()

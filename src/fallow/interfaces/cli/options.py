@@ -3,6 +3,7 @@
 import argparse
 import re
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from itertools import pairwise
 from typing import Any, NoReturn, TypeVar
@@ -12,12 +13,12 @@ from fallow.core.arguments import ArgumentParser
 from fallow.core.did_you_mean import did_you_mean, most_alike
 from fallow.core.errors import WrongUsage
 from fallow.engine.allocate.pick import FOREVER, Request
-from fallow.interfaces.cli.help_layout import HelpLayout
 from fallow.policies.pick import Order, Wanted
 
 SIMULATE_DEFAULT = "8xH100"
 T = TypeVar("T")
 _SHORTEST_TICK_S = 0.05
+_WIDTH = 80  # argparse would load shutil to ask the terminal
 _TAKE_COMMAND = ("fallow run", "fallow fill")
 _OF_EVERY_COMMAND = ("simulate", "verbose", "log_format")
 _MISSING = "the following arguments are required: "
@@ -32,7 +33,7 @@ class Parser(ArgumentParser):
             usage=f"{prog} [OPTIONS]",
             description=description,
             epilog=f"examples:\n{examples}",
-            formatter_class=HelpLayout,
+            formatter_class=partial(argparse.RawDescriptionHelpFormatter, width=_WIDTH),
             allow_abbrev=False,
             parents=parents,
         )
@@ -237,3 +238,12 @@ def request(args: argparse.Namespace, *, shared: bool = False) -> Request:
         shared=shared,
     )
     return Request(wanted, args.gpus, args.count is None, args.wait)
+
+
+def interruptible_while_waiting(request: Request) -> AbstractContextManager[object]:
+    """Return a block in which a launch that waits gives up its place before a signal ends it."""
+    if request.wait_s is None:
+        return nullcontext()
+    from fallow.interfaces.signals import interruptible
+
+    return interruptible()

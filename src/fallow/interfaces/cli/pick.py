@@ -4,9 +4,8 @@ import argparse
 
 from fallow.engine.allocate.pick import pick
 from fallow.engine.machine.world import World
-from fallow.interfaces.cli.in_line import leaves_line
 from fallow.interfaces.cli.on_options import add_on, refuse_without_on
-from fallow.interfaces.cli.options import Parser, add_choice, chooses, request
+from fallow.interfaces.cli.options import Parser, add_choice, chooses, interruptible_while_waiting, request
 from fallow.interfaces.render import gpu_names
 from fallow.interfaces.stderr import Stderr
 
@@ -45,7 +44,7 @@ def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
         return run_on(args, world, voice)
     refuse_without_on(args)
     wanted = request(args, shared=args.shared)
-    with leaves_line(wanted):
+    with interruptible_while_waiting(wanted):
         gpus = pick(world, wanted, voice.note, reserve=not args.dry_run)
     match args.format:
         case "index":

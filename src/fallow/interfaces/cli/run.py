@@ -15,9 +15,17 @@ from fallow.core.units import duration_s, printable, program_name, some_ratio, s
 from fallow.engine.allocate.claim import Claimed, claim
 from fallow.engine.allocate.pick import pick
 from fallow.engine.machine.world import World
-from fallow.interfaces.cli.in_line import leaves_line
 from fallow.interfaces.cli.on_options import add_on, refuse_without_on
-from fallow.interfaces.cli.options import Parser, add_choice, chooses, every_s, request, several, takes
+from fallow.interfaces.cli.options import (
+    Parser,
+    add_choice,
+    chooses,
+    every_s,
+    interruptible_while_waiting,
+    request,
+    several,
+    takes,
+)
 from fallow.interfaces.render import gpu_names
 from fallow.interfaces.stderr import Stderr
 
@@ -135,11 +143,11 @@ def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:  # noqa: 
         prepared = prepare(args, world, voice)
     wanted = request(args, shared=args.shared)
     if args.dry_run:
-        with leaves_line(wanted):
+        with interruptible_while_waiting(wanted):
             gpus = pick(world, wanted, voice.note, reserve=False)
         return _dry_run(args, gpus, line, voice)
     try:
-        with leaves_line(wanted):
+        with interruptible_while_waiting(wanted):
             claimed = claim(world, wanted, pid=os.getpid(), program=program_name(command[0]), say=voice.note)
     except NotEnoughGpus as error:
         if args.over_ssh is None:

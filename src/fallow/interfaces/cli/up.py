@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING
 from fallow.actuators.claims.folder import ClaimFolder, folder_path
 from fallow.actuators.claims.protections import ProtectionFolder
 from fallow.actuators.host.resource_limits import raise_own_limits, share_one_heap
-from fallow.actuators.host.single_instance import Instance, NoLock, Running
+from fallow.actuators.host.single_instance import Instance, Running
 from fallow.actuators.process.signals import die_of
 from fallow.core.errors import AlreadyRunning, FallowError, NoDriver, PartMissing, WrongUsage
 from fallow.core.units import span_s
 from fallow.core.value import replace
 from fallow.engine.daemon.publisher import Publisher
-from fallow.engine.machine.clock import demand_countable
 from fallow.engine.machine.signal_pipe import SignalPipe
 from fallow.engine.machine.socket_path import own_socket
 from fallow.engine.machine.world import World
@@ -61,7 +60,6 @@ def add_options(made: Parser) -> None:
 def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
     """Run the daemon until it is interrupted."""
     gc.disable()  # until all is loaded
-    demand_countable(world.clock)
     from fallow.engine.config.location import MACHINE, find, may_be_there
 
     file = find(world.environ, args.config)
@@ -83,8 +81,6 @@ def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
     except AlreadyRunning:
         locks[0].close()
         raise
-    except NoLock as error:
-        voice.note(str(error))
     except FallowError:  # nothing is kept there, and the journal says why
         pass
     for each in locks:

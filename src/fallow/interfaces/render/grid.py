@@ -11,8 +11,8 @@ from typing import TextIO
 from unicodedata import combining, east_asian_width
 
 from fallow.core.units import is_number
-from fallow.core.value import replace, value
-from fallow.interfaces.render.stream import encoded, is_dumb, shows_colour
+from fallow.core.value import value
+from fallow.interfaces.render.stream import is_dumb, shows_colour
 
 _WIDE_ENOUGH = 200  # without a terminal there is no width to fit
 _BETWEEN = "  "
@@ -89,7 +89,7 @@ class Screen:
 
     def folded(self, lines: Iterable[str]) -> Iterator[str]:
         """Yield lines that fit; what goes on in the next one stands two letters further in than its first."""
-        for line in map(self.spelled, lines):
+        for line in lines:
             if cells(line) <= self.width:
                 yield line
                 continue
@@ -128,16 +128,11 @@ class Screen:
         code = _STYLES.get(style) if self._coloured else None
         return text if code is None or not text else f"\x1b[{code}m{text}\x1b[0m"
 
-    def spelled(self, text: str) -> str:
-        """Return the text as it will be written, so that its width is known where a letter is spelled in several."""
-        encoding = self._file.encoding
-        return text if text.isascii() or not encoding else encoded(text, encoding).decode(encoding)
-
     def cut(self, text: str, width: int, tail: str = "") -> str:
         """Return the text cut to that width, with the tail behind it."""
         if cells(text) + cells(tail) <= width:
             return text + tail
-        end = self.spelled("…") + tail
+        end = "…" + tail
         if cells(end) > width:
             return _cut(text, width)[0]
         return _cut(text, width - cells(end))[0].rstrip() + end if width > cells(end) else end
@@ -147,21 +142,12 @@ class Screen:
         heads = [
             column.head if isinstance(column.head, Styled) else Styled(column.head, "bold") for column in columns
         ]
-        every: list[list[Cell]] = [[self._as_written(cell) for cell in row] for row in (heads, *rows)]
+        every: list[list[Cell]] = [list(row) for row in (heads, *rows)]
         kept = self._kept(columns, every)
         left = [columns[at] for at in kept]
         every = [[row[at] for at in kept] for row in every]
         widths = self._widths(left, every)
         return [line for row in every for line in self._row(left, row, widths)]
-
-    def _as_written(self, cell: Cell) -> Cell:
-        if isinstance(cell, str):
-            return self.spelled(cell)
-        return (
-            cell
-            if cell.text.isascii()
-            else replace(cell, text=self.spelled(cell.text), short=self.spelled(cell.short))
-        )
 
     def _kept(self, columns: Sequence[Column], rows: Sequence[Sequence[Cell]]) -> list[int]:
         """Return which columns fit; those of the highest rank are left out first."""

@@ -67,7 +67,7 @@ def lines(screen: Screen, shown: Shown) -> list[str]:
     """Return the lines, each as wide as the screen at most."""
     status = shown.status
     head = first_line(screen, shown)
-    below = [] if shown.remark is None else [screen.cut(screen.spelled(printable(shown.remark)), screen.width)]
+    below = [] if shown.remark is None else [screen.cut(printable(shown.remark), screen.width)]
     if not shown.lines:
         return [head, *below]
     names = model_names(status)
@@ -97,8 +97,7 @@ def lines(screen: Screen, shown: Shown) -> list[str]:
 def first_line(screen: Screen, shown: Shown) -> str:
     """Return the machine and what is available; with less in it the narrower the screen is."""
     line = ""
-    for told in availability_lines(shown.status, shown.visible_devices, shown.to_you):
-        line = screen.spelled(told)
+    for line in availability_lines(shown.status, shown.visible_devices, shown.to_you):
         if cells(line) <= screen.width:
             break
     text = screen.cut(line, screen.width)

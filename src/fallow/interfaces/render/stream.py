@@ -1,50 +1,9 @@
-"""What a stream can show: fallow's special characters, spelled in ASCII where it cannot encode them, and colour."""
+"""Whether a stream can be drawn on, and in colour."""
 
-import codecs
 from collections.abc import Mapping
-from io import TextIOBase
 from typing import TextIO
 
-_HANDLER = "fallow-letters"
-_SPELLED = {
-    "…": "...",
-    "–": "-",
-    "—": "-",
-    "×": "x",
-    "·": "-",
-    "→": "->",
-    "─": "-",
-    "│": "|",
-    "├": "|",
-    "└": "`",
-    "°": "",
-    "€": "EUR",
-    "█": "#",
-    "░": ".",
-}
 _DUMB = ("dumb", "unknown", "")
-
-
-def spell(error: UnicodeError) -> tuple[str, int]:
-    """Return what replaces characters that cannot be encoded; a question mark for those that fallow does not use."""
-    if not isinstance(error, UnicodeEncodeError):
-        raise error
-    return "".join(_SPELLED.get(letter, "?") for letter in error.object[error.start : error.end]), error.end
-
-
-def encoded(text: str, encoding: str) -> bytes:
-    """Return the text in that encoding, whatever it contains."""
-    codecs.register_error(_HANDLER, spell)
-    return text.encode(encoding, _HANDLER)
-
-
-def spell_out(*streams: TextIO | TextIOBase | None) -> None:
-    """Set these streams so that no character makes writing fail."""
-    codecs.register_error(_HANDLER, spell)
-    for stream in streams:
-        change = getattr(stream, "reconfigure", None)
-        if change is not None:
-            change(errors=_HANDLER)
 
 
 def is_dumb(stream: TextIO, environ: Mapping[str, str]) -> bool:

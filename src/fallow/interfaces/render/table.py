@@ -91,7 +91,7 @@ def show_hours(
     below: list[str] = []
     width = note_width()
     for note in notes:
-        told = screen.spelled(printable(note))
+        told = printable(note)
         below += [told] if cells(told) <= width else folded_to(told, width)
     screen.write([*above, *screen.table(columns, _printable(rows)), *below])
 
