@@ -10,7 +10,7 @@ import pytest
 from tests.places import REPOSITORY
 
 SOURCE = REPOSITORY / "src" / "fallow"
-ANSWERS = ("models", "cluster_models", "fleet_models", "recent_models", "report_models", "series_models")
+ANSWERS = ("models", "cluster_models", "recent_models", "report_models", "series_models")
 
 
 def modules() -> list[pathlib.Path]:

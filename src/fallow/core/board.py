@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Mapping
 
 from fallow.core.cluster import ClusterBoard
-from fallow.core.fleet import FleetBoard
 from fallow.core.gpu_status import Outlook, Status
 from fallow.core.money import Prices
 from fallow.core.protections import ProtectedForGood, Protection
@@ -185,8 +184,6 @@ class Board:
     """What `[protect]` of the config that is in force names."""
     cluster: ClusterBoard | None = None
     """The cluster as its thread saw it last; None without `[cluster]`, and before its first look."""
-    fleet: FleetBoard | None = None
-    """The other hosts as they were last heard of; None without hosts under `[fleet]`."""
 
     def as_seen_by(self, viewer: Viewer) -> Status:
         """Return the status with as much of each command line as the viewer may read."""

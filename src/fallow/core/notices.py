@@ -13,8 +13,6 @@ NoticeEvent = Literal[
     "stuck",
     "card_lost",
     "card_back",
-    "host_silent",
-    "host_back",
     "going_down",
     "filler_given_up",
 ]

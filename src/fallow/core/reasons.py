@@ -196,12 +196,6 @@ SENTENCES: Mapping[str, str] = {
     "host_refuses": "its fallow refuses: {why}",
     "host_makes_no_sense": "its answer makes no sense: {why}; see what is run there as fallow",
     "host_was_slower": "somebody else was quicker there",
-    "host_not_asked": "it was not asked yet",
-    "host_not_heard": "{why}",
-    "host_answers": "it answers {code}: {why}",
-    "host_looks_no_more": "its daemon answers, and has not looked at its GPUs for {for_s}",
-    "host_fell_silent": "host {host} has been silent for {for_s}: {why}",
-    "host_is_back": "host {host} is back",
     # What a daemon with other kinds says.
     "told": "{sentence}",
 }

@@ -16,7 +16,6 @@ from urllib.parse import urlsplit
 
 from fallow.core.http import HttpAnswer
 from fallow.core.ports import Clock
-from fallow.core.signed_question import SCHEME, hashed, signature
 from fallow.core.units import printable
 from fallow.core.unknown import Unknown
 from fallow.core.value import value
@@ -62,17 +61,11 @@ def server_at(url: str) -> Server:
 class RemoteHttp:
     """Asks one server."""
 
-    def __init__(
-        self, clock: Clock, server: Server, token_file: str = "", most_bytes: int = 4 << 20, *, signs: bool = False
-    ) -> None:
-        """`token_file` names a file with a bearer token, which is read at each question: tokens are renewed.
-
-        `signs`: the server is a page of fallow, and questions are signed with the token, which is never sent.
-        """
+    def __init__(self, clock: Clock, server: Server, token_file: str = "", most_bytes: int = 4 << 20) -> None:
+        """`token_file` names a file with a bearer token, which is read at each question: tokens are renewed."""
         self._clock = clock
         self._server = server
         self._token_file = token_file
-        self._signs = signs
         self._most_bytes = most_bytes
 
     def __str__(self) -> str:
@@ -86,7 +79,7 @@ class RemoteHttp:
         to = self._server
         try:
             if self._token_file:
-                headers = {**headers, "Authorization": self._shown(_token_in(self._token_file), target)}
+                headers = {**headers, "Authorization": f"Bearer {_token_in(self._token_file)}"}
             words = question(method, f"{to.prefix}{target}", to.named, headers, body)
             with socket.create_connection((to.host, to.port), max(0.001, limit_s)) as connection:
                 if to.scheme == "http":
@@ -101,11 +94,6 @@ class RemoteHttp:
             said = (isinstance(error, OSError) and error.strerror) or str(error)
             why = printable(said)[:_LONGEST_COMPLAINT] or type(error).__name__
             return Unknown(f"{to} cannot be asked: {why}")
-
-    def _shown(self, token: str, target: str) -> str:
-        if not self._signs:
-            return f"Bearer {token}"
-        return f"{SCHEME} {signature(hashed(token), target, self._clock.wall_s())}"
 
 
 def _refuse_strangers(connection: socket.socket) -> None:

@@ -1,5 +1,6 @@
 """Read a token of the page from a file that only its owner can read, and that nobody else can replace."""
 
+import hashlib
 import os
 import stat
 
@@ -9,6 +10,11 @@ from fallow.readers.file_trust import Followed, Trusted
 
 _SHORTEST = 16
 _LONGEST_BYTES = 4096
+
+
+def hashed(token: str) -> bytes:
+    """Return the hash by which a token is kept and compared."""
+    return hashlib.sha256(token.encode(errors="replace")).digest()
 
 
 def read_token(path: str) -> str:

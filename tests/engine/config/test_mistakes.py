@@ -25,7 +25,7 @@ IDLE = '[[idle]]\nname = "i"\nidle_for = "2h"\n'
             "there may be several of it (write it as [[cluster.idle]])",
         ),
         ("\nfillers = 1\n", 2, "fillers", "there is no such section (did you mean filler?)"),
-        ("every = 1\n", 1, "every", "there is no such section (it belongs under [machine], [cluster] or [fleet])"),
+        ("every = 1\n", 1, "every", "there is no such section (it belongs under [machine] or [cluster])"),
         ("zzz = 1\n", 1, "zzz", "there are machine, filler, idle"),
         (IDLE + "exclude-user = 'alice'\n", 4, "idle[1].exclude-user", "(write users under [protect])"),
         (FILLER + "each = true\n", 4, "filler[1].each", "one process on each card"),

@@ -6,12 +6,12 @@ import pathlib
 import pytest
 
 from fallow.core.errors import ConfigWrong, WrongUsage
-from fallow.core.signed_question import hashed
 from fallow.engine.config.feasible import Feasible
 from fallow.engine.config.load import understand
 from fallow.engine.config.model import Config
 from fallow.engine.config.persons import Person, known_persons, shared_token
 from fallow.engine.machine.world import World
+from fallow.readers.token_file import hashed
 from tests.places import ME
 
 TOKEN = "a-token-of-one-person"

@@ -10,7 +10,6 @@ from pydantic.fields import FieldInfo
 
 from fallow.engine.config.base import descriptions
 from fallow.engine.config.cluster import ClusterIdle
-from fallow.engine.config.fleet import FleetMember
 from fallow.engine.config.model import SECTIONS, SEVERAL, Config, NoticesToPeople
 from fallow.engine.config.persons import Person
 from fallow.engine.config.schema import json_schema
@@ -20,7 +19,7 @@ from tests.places import REPOSITORY
 REFERENCE = REPOSITORY / "docs" / "reference"
 PAGE = (REFERENCE / "config.md").read_text()
 TABLES = {("machine", "prices"), ("notices", "people")}
-INSIDE = {"cluster.idle": ClusterIdle, "fleet.hosts": FleetMember, "page.person": Person}
+INSIDE = {"cluster.idle": ClusterIdle, "page.person": Person}
 ALL = {**SECTIONS, "notices.people": NoticesToPeople, **INSIDE}
 ROW = r"^\| `(\w+)` \| (.*?) \| (.+) \|$"
 
@@ -60,7 +59,6 @@ def test_the_example_shows_every_section_and_nearly_every_key() -> None:
     engines = {("cluster", "kubeconfig"), ("cluster", "slurm_conf")}
     unset = {
         ("cluster", "idle"),
-        ("fleet", "hosts"),
         ("page", "person"),
         ("machine", "operators"),
     }

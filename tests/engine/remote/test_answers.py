@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from fallow.core.activity import Activity, Finding
 from fallow.core.board import Counting
-from fallow.core.fleet import FleetBoard, FleetHost
 from fallow.core.gpu import Counters, Holder, MigPlace
 from fallow.core.gpu_status import Outlook, Shown, Status, seen
 from fallow.core.owner import Owner, OwnerKind
@@ -26,14 +25,9 @@ from fallow.engine.remote.ask import WRONG_SHAPE, Refused, checked
 from fallow.engine.remote.choose import Offered, by_suitability, offers
 from fallow.engine.remote.ssh import Ssh
 from fallow.engine.remote.status import HostStatus, host_status, status_of_all
-from fallow.interfaces.cli.fleet_status import row_of
 from fallow.interfaces.cli.status import SORTS
 from fallow.interfaces.cli.status_choice import chosen
 from fallow.interfaces.render import as_json, status_lines, status_long
-from fallow.interfaces.render.fleet_json import facts_of
-from fallow.interfaces.render.fleet_metrics import fleet_samples
-from fallow.interfaces.web import fleet_page
-from fallow.interfaces.web.api_facts import Json
 from tests.conftest import Fallow
 from tests.core.gpus import GIB, held
 
@@ -210,12 +204,8 @@ def test_whatever_stands_in_an_answer_it_is_shown_or_refused(data: st.DataObject
     for sort in SORTS:
         lines, remark = chosen(shown.status.gpus, "alice", mine=data.draw(st.booleans()), idle=False, sort=sort)
         for view in (status_lines, status_long):
-            view.show(Shown(shown.status, None, shown.status.available, lines, shown.outlooks, remark))
-    host = FleetHost("gpu1", 0.0, shown.status, shown.facts)
-    told = json.loads(bytes(Json(facts_of(host)).body))
-    assert row_of(told, 1.0)[0] == "gpu1"
-    assert fleet_page.fleet(FleetBoard((host,)), 1.0)
-    assert list(fleet_samples(FleetBoard((host,))))
+            named = Shown(shown.status, None, shown.status.available, lines, shown.outlooks, remark)
+            view.show([named])
 
 
 def test_offers_are_checked_too(scripted: Scripted) -> None:

@@ -79,7 +79,6 @@ def test_the_json_has_the_mistakes_and_what_was_found(fallow: Fallow) -> None:
         "cluster": None,
         "cluster_rules": 0,
         "cluster_rules_that_act": 0,
-        "fleet_hosts": 0,
         "notice_urls": 0,
         "notices_to_people": False,
         "page": "127.0.0.1:8990",
@@ -107,19 +106,16 @@ idle_for = "1h"
 name = "acts"
 idle_for = "2h"
 act = true
-[[fleet.hosts]]
-name = "gpu1"
-url = "http://gpu1.example.org:8990"
 """
 
 
 @pytest.mark.as_root
-def test_fillers_cluster_and_fleet_are_summed_up(fallow: Fallow) -> None:
+def test_fillers_and_cluster_are_summed_up(fallow: Fallow) -> None:
     file = written(fallow, CLUSTERED)
     done = fallow("check")
     assert done.returncode == 0, done.stdout
     assert "; 2 fillers (1 not enabled), no idle rule, no guard," in done.stdout
-    assert done.stdout.endswith(", slurm cluster with 2 idle rules (1 of them may act), 1 other host asked\n")
+    assert done.stdout.endswith(", slurm cluster with 2 idle rules (1 of them may act)\n")
     found = json.loads(fallow("check", "--json").stdout)["found"]
     assert {name: found[name] for name in ("fillers", "cluster", "cluster_rules", "cluster_rules_that_act")} == {
         "fillers": 1,
@@ -127,10 +123,9 @@ def test_fillers_cluster_and_fleet_are_summed_up(fallow: Fallow) -> None:
         "cluster_rules": 2,
         "cluster_rules_that_act": 1,
     }
-    assert found["fleet_hosts"] == 1
     file.write_text(CLUSTERED.replace('engine = "slurm"\nprom', 'engine = "slurm"\nenabled = false\nprom'))
     done = fallow("check")
-    assert (done.returncode, done.stdout.endswith(", slurm cluster (not enabled), 1 other host asked\n")) == (0, True)
+    assert (done.returncode, done.stdout.endswith(", slurm cluster (not enabled)\n")) == (0, True)
     assert json.loads(fallow("check", "--json").stdout)["found"]["cluster"] is None
 
 

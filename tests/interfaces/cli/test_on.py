@@ -12,8 +12,10 @@ from itertools import pairwise
 
 import pytest
 
+from fallow.engine.history.writer import HistoryWriter
 from tests import length
 from tests.conftest import Fallow
+from tests.interfaces.cli.test_report import two_cards
 from tests.places import LIMIT_S
 from tests.real_sshd import Hosts, missing
 from tests.waiting import until
@@ -73,6 +75,53 @@ def test_the_json_has_each_host_with_its_status_or_its_error(hosts: Hosts, fallo
     assert found["refuses"]["reason"] == "host_unreachable"
     assert found["old"]["reason"] == "host_without_fallow"
     assert "--remote-fallow" in found["old"]["error"]
+
+
+@pytest.mark.engine
+def test_the_reports_of_all_hosts_are_added_up_and_a_host_without_one_is_named(hosts: Hosts, fallow: Fallow) -> None:
+    for name in ("gpu1", "gpu2"):
+        history = HistoryWriter(str(hosts.add(name, "2xH100") / "state" / "simulated"), print)
+        for one in two_cards(time.time() - 3600, 60, simulated=True):
+            history.record(one)
+        history.close()
+    hosts.add_refusing("refuses")
+    words = ("report", "--on", "gpu1,refuses,gpu2", "--price", "2/h", *PATIENT)
+    done = fallow(*words, "--by", "user", "--format", "json")
+    assert done.returncode == 0, done.stderr
+    assert "without refuses: ssh does not reach it" in done.stderr
+    found = json.loads(done.stdout)
+    assert [(host["name"], host["reason"]) for host in found["hosts"]] == [
+        ("gpu1", None),
+        ("refuses", "host_unreachable"),
+        ("gpu2", None),
+    ]
+    users = {line["user"]: line for line in found["lines"]}
+    assert users["bob"]["idle_s"] == pytest.approx(60, abs=0.1)
+    assert users["bob"]["hosts"] == ["gpu1", "gpu2"]
+    assert found["total"]["observed_s"] == pytest.approx(240, abs=1)
+    head, *rows = [line.split() for line in fallow(*words).stdout.splitlines()[1:]]
+    assert head == ["host", "free", "filled", "busy", "idle", "stuck", "unknown", "observed", "cost"]
+    assert [row[0] for row in rows] == ["gpu1", "gpu2", "all"]
+
+
+def test_watch_asks_again_until_ctrl_c_and_leaves_no_ssh_behind(simulated: Fallow, tmp_path: pathlib.Path) -> None:
+    (tmp_path / "answer").write_text(simulated("status", "--json").stdout)
+    ssh, pids = tmp_path / "ssh", tmp_path / "pids"
+    ssh.write_text(
+        f"#!/bin/sh\necho $$ >> '{pids}'\n[ $(wc -l < '{pids}') -lt 3 ] || exec sleep 1000\ncat '{tmp_path}/answer'\n"
+    )
+    ssh.chmod(0o755)
+    simulated.environ["FALLOW_SSH"] = str(ssh)
+    watching = simulated.start("status", "--on", "gpu1", "--watch", "--every", "500ms", "--json")
+    assert watching.stdout is not None
+    for _ in range(2):
+        (host,) = json.loads(watching.stdout.readline())["hosts"]
+        assert len(host["status"]["gpus"]) == 4
+    until(lambda: len(pids.read_text().splitlines()) == 3, pause_s=0.1)
+    watching.send_signal(signal.SIGINT)
+    assert watching.wait(LIMIT_S) == -signal.SIGINT
+    last = pids.read_text().split()[-1]
+    until(lambda: not pathlib.Path(f"/proc/{last}").exists(), pause_s=0.1)
 
 
 @pytest.mark.more

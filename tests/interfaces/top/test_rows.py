@@ -17,7 +17,7 @@ from fallow.engine.machine.daemon_client import RecentStep
 from fallow.interfaces.top.cells import Row, Trend, cells, widths
 from fallow.interfaces.top.jobs import job_tree
 from fallow.interfaces.top.look import Look, Starter
-from fallow.interfaces.top.rows import Filter, Line, in_ranges, next_on, second_line, shown_lines, summary, to_have
+from fallow.interfaces.top.rows import Filter, in_ranges, next_on, second_line, shown_gpus, summary, to_have
 
 UNKNOWN = Unknown("the driver does not tell")
 
@@ -99,18 +99,18 @@ def test_a_gpu_whose_users_are_not_known_is_never_filtered_away_by_user() -> Non
         gpu(3, Activity.BUSY, holder(3, "ada")),
         gpu(4, Activity.FREE),
     )
-    assert [each.label for each in shown_lines(seen, None, Filter.parse("ada"), "index")] == ["1", "2", "3"]
+    assert [each.label for each in shown_gpus(seen, None, Filter.parse("ada"), "index")] == ["1", "2", "3"]
 
 
 def test_what_is_not_known_comes_last_in_every_order() -> None:
     seen = look(gpu(0, load=UNKNOWN), gpu(1, load=0.2), gpu(2, load=0.9))
-    assert [each.label for each in shown_lines(seen, None, Filter(), "utilization")] == ["2", "1", "0"]
+    assert [each.label for each in shown_gpus(seen, None, Filter(), "utilization")] == ["2", "1", "0"]
 
 
 def test_neighbours_are_joined() -> None:
     assert in_ranges(["0", "1", "2", "5", "7:1", "8"]) == "0-2,5,7:1,8"
-    assert to_have(look(gpu(0), gpu(1)), None, 40) == "you can have no GPU now"
-    assert to_have(look(gpu(0, Activity.FREE), gpu(1, Activity.FILLED)), None, 40) == "you can have GPU 0-1"
+    assert to_have(look(gpu(0), gpu(1)), None) == "you can have no GPU now"
+    assert to_have(look(gpu(0, Activity.FREE), gpu(1, Activity.FILLED)), None) == "you can have GPU 0-1"
 
 
 def test_processes_of_one_owner_or_one_session_are_one_job() -> None:
@@ -137,7 +137,7 @@ def test_of_a_line_of_the_tree_what_started_the_job_is_cut_and_its_protection_is
 
 def test_a_narrow_column_names_the_script_and_not_the_python_that_runs_it() -> None:
     one = gpu(1, Activity.BUSY, replace(holder(11), command="/usr/bin/python3 -u finetune_llama.py --epochs 20"))
-    shown = Row(Line(look(one), one), Trend(), stale=False)
+    shown = Row(one, look(one), Trend(), stale=False)
     at = list(widths(80)).index("job")
     assert cells(shown, widths(80))[at].plain == "finetune…"
     assert cells(shown, widths(200))[at].plain.startswith("python3 -u finetune_llama.py")
@@ -145,7 +145,7 @@ def test_a_narrow_column_names_the_script_and_not_the_python_that_runs_it() -> N
 
 def test_jobs_of_which_only_the_program_can_be_read_have_their_pid() -> None:
     one = gpu(1, Activity.BUSY, replace(holder(11), command="python3"))
-    shown = Row(Line(look(one), one), Trend(), stale=False)
+    shown = Row(one, look(one), Trend(), stale=False)
     assert "python3 pid 11" in [cell.plain for cell in cells(shown, widths(120))]
 
 
@@ -200,7 +200,7 @@ def test_processes_that_are_not_known_are_a_line_of_the_tree() -> None:
 @given(st.integers(80, 500))
 def test_the_columns_fill_any_width_from_80_on(width: int) -> None:
     assert sum(widths(width).values()) == width
-    row = Row(Line(look(), gpu(0, Activity.BUSY, holder(1, "a" * 40))), Trend(), stale=False)
+    row = Row(gpu(0, Activity.BUSY, holder(1, "a" * 40)), look(), Trend(), stale=False)
     assert all(
         cell.cell_len <= whole for cell, whole in zip(cells(row, widths(width)), widths(width).values(), strict=True)
     )
@@ -226,7 +226,7 @@ def test_the_line_gets_coarser_until_it_has_five_minutes() -> None:
 def test_the_first_line_says_less_where_there_is_less_room_and_always_what_is_available() -> None:
     status = look(gpu(0, Activity.FREE), gpu(1, Activity.FILLED), gpu(2, Activity.STUCK)).status
     assert summary(status, None, 120) == "box: 3 x H100: 2 available (1 free, 1 filled), 1 stuck"
-    assert summary(status, None, 40) == "box: 3 x H100: 2 available, 1 stuck"
+    assert summary(status, None) == "box: 3 x H100: 2 available, 1 stuck"
     assert summary(status, None, 3) == "box: 3 GPUs: 2 available, 1 stuck"
     assert summary(status, "1", 120).startswith(
         "box: 3 x H100: 1 available to you (CUDA_VISIBLE_DEVICES=1), 2 available"

@@ -11,7 +11,6 @@ from typing import Any
 
 from fallow.actuators.claims.folder import ClaimFolder
 from fallow.actuators.claims.protections import ProtectionFolder
-from fallow.core.signed_question import hashed
 from fallow.core.value import replace
 from fallow.engine.config.listen_address import Address
 from fallow.engine.config.persons import KnownPerson
@@ -30,6 +29,7 @@ from fallow.interfaces.web.server import HttpServer, bound, listen, page_limits
 from fallow.interfaces.web.sessions import Sessions
 from fallow.interfaces.web.settings import Settings, checked
 from fallow.readers.proc import Proc, user_name
+from fallow.readers.token_file import hashed
 from tests.places import LIMIT_S
 
 TOKEN = "a-token-that-nobody-guesses"
@@ -137,7 +137,7 @@ def built(
     token_hash = None if token is None else hashed(token)
     settings = checked(Settings(pretend or address, token_hash, hosts, persons))
     app = make_app(sources)
-    access = PageAccess(app, settings, Sessions(made_clock.monotonic_s), made_clock.wall_s)
+    access = PageAccess(app, settings, Sessions(made_clock.monotonic_s))
     try:
         patient = replace(page_limits(), request_s=NEVER_S, answer_s=NEVER_S)
         yield Built(HttpServer(access, listening, limits or patient), address, app)

@@ -12,12 +12,12 @@ import pytest
 from starlette.responses import PlainTextResponse
 
 from fallow.core.errors import FallowError, NotPermitted, WrongUsage
-from fallow.core.signed_question import SCHEME, hashed, signature
 from fallow.engine.config.listen_address import Address
 from fallow.interfaces.web.access import WRONG_TOKEN_S
 from fallow.interfaces.web.server import bound, listen
 from fallow.interfaces.web.settings import Settings, Visitor, checked, said_at_start
 from fallow.interfaces.web.token import token_in
+from fallow.readers.token_file import hashed
 from tests.interfaces.web.boards import varied
 from tests.interfaces.web.served import TOKEN, Site, hall, served
 from tests.places import LIMIT_S
@@ -47,27 +47,6 @@ NOT_OURS = [
     *("evil.example", "evil.example:8990", "localhost.evil.example", "127.0.0.1.nip.io", "", "."),
     *("localhost:8990@evil.example", "localhost:evil.example", "[::1]evil.example", "[::1]:8990.evil.example"),
 ]
-
-
-def test_who_signs_with_the_token_reads_that_alone_and_changes_nothing(reachable: Site) -> None:
-    target, now_s = "/api/v1/idle?for_s=86400", time.time()
-
-    def code(asked: str, *, word: str = TOKEN, at_s: float = now_s, method: str = "GET") -> int:
-        shown = signature(hashed(word), target, at_s)
-        return reachable.ask(asked, method=method, headers={"authorization": f"{SCHEME} {shown}"}).status
-
-    assert code(target) == 200
-    assert code("/api/v1/idle?for_s=86401") == 401, "it is good for one question"
-    assert code("/api/v1/protections") == 401
-    assert code(target, at_s=now_s - 3600) == code(target, at_s=now_s + 3600) == 401
-    assert code(target, word="another") == 401
-    assert code(target, method="POST") == 401
-
-
-@pytest.mark.parametrize("shown", ["", ".", "1.", ".x", "é.é", "99999999999999999999.x", "٣.x", "-1.x", "1e9.x"])
-def test_a_signature_that_makes_no_sense_is_none(reachable: Site, shown: str) -> None:
-    headers = {"authorization": f"{SCHEME} {shown}".encode().decode("latin-1")}
-    assert reachable.ask("/api/v1/status", headers=headers).status == 401
 
 
 @pytest.mark.parametrize("host", NOT_OURS)

@@ -11,7 +11,6 @@ from starlette.responses import PlainTextResponse
 
 from fallow.core.account import Account
 from fallow.core.board import Board
-from fallow.core.signed_question import hashed
 from fallow.core.value import replace
 from fallow.core.visibility import ANYBODY, seen_by
 from fallow.engine.config.listen_address import Address
@@ -21,6 +20,7 @@ from fallow.engine.machine.clock import SystemClock
 from fallow.interfaces.web.compose import open_page
 from fallow.interfaces.web.sessions import Sessions
 from fallow.interfaces.web.settings import Settings, Visitor, said_at_start
+from fallow.readers.token_file import hashed
 from tests.interfaces.web.boards import varied
 from tests.interfaces.web.served import TOKEN, Answer, Site, hall, served
 from tests.places import ME

@@ -9,12 +9,12 @@ from urllib.parse import urlencode
 import pytest
 
 from fallow.core.account import Account
-from fallow.core.signed_question import hashed
 from fallow.engine.config.persons import KnownPerson
 from fallow.engine.history.journal import Journal
 from fallow.engine.machine.world import World
 from fallow.engine.stop.for_person import StopsForPersons
 from fallow.readers.accounts import account
+from fallow.readers.token_file import hashed
 from tests.interfaces.web.boards import varied
 from tests.interfaces.web.served import TOKEN, Answer, Site, hall, served
 from tests.places import LIMIT_S

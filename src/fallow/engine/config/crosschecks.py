@@ -4,7 +4,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from fallow.engine.config.cluster import Cluster, ClusterIdle
 from fallow.engine.config.fillers import Filler
-from fallow.engine.config.fleet import Fleet
 from fallow.engine.config.gpu_lists import may_share
 from fallow.engine.config.messages import Fault
 from fallow.engine.config.model import Config, Page
@@ -16,7 +15,6 @@ from fallow.policies.idle import When
 Numbers = Mapping[str, Sequence[int]]
 """For each section that may occur several times: the positions in the file of those that could be read."""
 
-_MOST_HOSTS = 64
 _MOST_PERSONS = 64
 
 
@@ -35,7 +33,6 @@ def contradictions(config: Config, numbers: Numbers) -> Iterator[Fault]:
         yield from _guard(("guard", number), guard)
     yield from _page(config.page)
     yield from _cluster(config.cluster)
-    yield from _fleet(config.fleet)
 
 
 def _same_names(section: str, named: Iterable[tuple[int, Filler | Idle | Guard]]) -> Iterator[Fault]:
@@ -116,16 +113,6 @@ def _page(page: Page) -> Iterator[Fault]:
         else:
             sentence = f"{page.listen} can be reached from other machines, and there is no token_file"
             yield Fault(("page", "listen"), sentence, f"{remedy}listen on 127.0.0.1:8990", others)
-
-
-def _fleet(fleet: Fleet) -> Iterator[Fault]:
-    if len(fleet.hosts) > _MOST_HOSTS:
-        yield Fault(("fleet", "hosts"), f"a fleet has at most {_MOST_HOSTS} hosts", "use Prometheus and [cluster]")
-    for number, host in enumerate(fleet.hosts):
-        before = next((at for at, other in enumerate(fleet.hosts[:number]) if other.name == host.name), None)
-        if before is not None:
-            sentence = f"fleet.hosts[{before + 1}] is called {host.name!r} too"
-            yield Fault(("fleet", "hosts", number, "name"), sentence, "give each host a name of its own")
 
 
 def _cluster(cluster: Cluster) -> Iterator[Fault]:

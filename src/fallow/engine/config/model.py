@@ -9,7 +9,6 @@ from fallow.engine.config import types
 from fallow.engine.config.base import Section, by_default
 from fallow.engine.config.cluster import Cluster
 from fallow.engine.config.fillers import Filler, Terminals
-from fallow.engine.config.fleet import Fleet
 from fallow.engine.config.persons import Person
 from fallow.engine.config.rules import Guard, Idle, Protect
 from fallow.engine.notify.people import EVENTS, PeopleRules
@@ -140,8 +139,6 @@ class Config(Section):
     """How long history is kept for reports."""
     cluster: Cluster = by_default({})
     """A cluster that this daemon looks at."""
-    fleet: Fleet = by_default({})
-    """Other machines whose daemons this one asks and shows."""
 
     @property
     def fillers(self) -> tuple[Filler, ...]:

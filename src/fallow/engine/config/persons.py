@@ -7,12 +7,11 @@ from collections.abc import Iterator
 from fallow.core.account import Account
 from fallow.core.did_you_mean import did_you_mean
 from fallow.core.errors import FallowError, WrongUsage
-from fallow.core.signed_question import hashed
 from fallow.core.value import value
 from fallow.engine.config import types
 from fallow.engine.config.base import Section
 from fallow.readers.accounts import account, names
-from fallow.readers.token_file import read_token
+from fallow.readers.token_file import hashed, read_token
 
 
 class Person(Section):

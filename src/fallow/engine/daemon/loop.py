@@ -29,7 +29,6 @@ from fallow.engine.daemon.build import DaemonBuilder
 from fallow.engine.daemon.publisher import Publisher
 from fallow.engine.daemon.reload import Reloaded, Requests
 from fallow.engine.fill.loop import FillLoop
-from fallow.engine.fleet.watch import FleetWatch
 from fallow.engine.guard.guard import GuardLoop
 from fallow.engine.history.counters import Tally
 from fallow.engine.history.journal import open_journal
@@ -106,7 +105,6 @@ class Daemon:
         self._guards: list[tuple[Guard, GuardLoop]] = []
         self._fill_loop = FillLoop(run, (), alert=self._delay_publishing)
         self.cluster = ClusterWatch(run)
-        self.fleet = FleetWatch(run)
         config = self._load(file)
         snapshot = world.gpu_reader.look(Depth.EVERYTHING)
         keep_days, gap_s = _history_limits(config)
@@ -209,7 +207,6 @@ class Daemon:
                 self._record(status, at_s)
             self._fill_loop.close()
             self.cluster.end()
-            self.fleet.end()
             self._notifier.close()  # it sends the notices that wait, within a few seconds
             self._people.close()
             self._history.close()
@@ -241,7 +238,6 @@ class Daemon:
         if rules != rules_before:
             self._enforcer.change(*rules)
         self.cluster.change(config)
-        self.fleet.change(config)
         guards_before, self._guards = self._guards, self._builder.guards(config, self._guards)
         for _, guard_loop in guards_before:
             if all(guard_loop is not kept for _, kept in self._guards):
@@ -274,7 +270,6 @@ class Daemon:
             self._lost_gpus.turn(snapshot)
         for part, turn in (
             ("the cluster", self.cluster.turn),
-            ("the fleet", self.fleet.turn),
             ("notices", self._notifier.turn),
             ("notices to people", self._people.turn),
             ("the journal", self.journal.turn),
@@ -322,7 +317,6 @@ class Daemon:
             prices=self.config.machine.all_prices,
             protected=self.config.protect.for_good,
             cluster=self.cluster.board,
-            fleet=self.fleet.board,
         )
 
     def _say_alive(self, now_s: float) -> None:

@@ -34,8 +34,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
-    from fallow.engine.fleet.ask import Host
-
 LONGEST_PROTECTION_S = 366 * 86400.0
 _UNMAPPED = 65534  # what the kernel shows of a user or group that has no number here
 
@@ -110,8 +108,6 @@ class Sources:
         """How often the daemon looks, by the config in force."""
         self.cluster_usage = cluster_usage
         """Return what the cluster did between two moments, by a kind of `KINDS`; None if the daemon watches none."""
-        self.fleet: Callable[[], tuple[Host, ...]] = tuple
-        """Return the hosts of the fleet, and how to ask them."""
         self.operators: Callable[[], str | None] = lambda: None
         """Return the group whose members may do what only root may, by the config in force; None if there is none."""
         self.stops: StopsForPersons | None = None

@@ -145,15 +145,6 @@ class DaemonClient:
         span = _query(by=by, since_s=f"{since_s:.3f}", until_s=f"{until_s:.3f}")
         return self._get(f"/cluster/usage{span}", usage, _LONG_S)
 
-    def fleet(self) -> "Facts | None":
-        """Return the hosts of the fleet as the API has them; None where there is none."""
-        return self._get("/fleet", lambda facts: facts, _LONG_S)
-
-    def fleet_report(self, since_s: float, by: str, until_s: float = 0.0) -> "Facts | None":
-        """Return the hours of all hosts of the fleet from so long ago until so long ago; None where there is none."""
-        span = _query(since_s=round(since_s), until_s=round(until_s), by=by)
-        return self._get(f"/fleet/report{span}", lambda facts: facts, _LONG_S)
-
     def recent(self) -> "dict[str, list[RecentStep]] | None":
         """Return what each GPU did in the last minutes, by its label; None if it does not tell."""
         return self._get("/recent", _recent)

@@ -121,7 +121,6 @@ def _counts(found: "Config") -> dict[str, object]:
         "cluster": None if cluster is None else cluster.engine,
         "cluster_rules": len(rules),
         "cluster_rules_that_act": sum(rule.act for rule in rules),
-        "fleet_hosts": len(found.fleet.hosts),
         "notice_urls": len(found.notices.urls),
         "notices_to_people": found.notices.people.template is not None,
         "page": str(found.page.listen) if found.page.enabled else None,
@@ -144,8 +143,6 @@ def _summary(found: "Config") -> str:
     if cluster.engine is not None:
         rules = f" with {_rules([rule.act for rule in cluster.idle])}" if cluster.enabled else " (not enabled)"
         parts.append(f"{cluster.engine} cluster{rules}")
-    if found.fleet.hosts:
-        parts.append(f"{_some(len(found.fleet.hosts), 'other host')} asked")
     return ", ".join(parts)
 
 

@@ -4,6 +4,7 @@ import argparse
 
 from fallow.core.errors import WrongUsage
 from fallow.engine.machine.world import World
+from fallow.engine.remote.ask import Refused
 from fallow.engine.remote.hosts import hosts_meant
 from fallow.engine.remote.ssh import Ssh, ssh_for
 from fallow.interfaces.cli.on_options import ANSWER_WITHIN_S
@@ -15,6 +16,14 @@ def reached(args: argparse.Namespace, world: World) -> tuple[list[str], Ssh, flo
     if limit_s <= 0:
         raise WrongUsage("--answer-within 0 leaves a host no time", "write it as 10s")
     return hosts_meant(args.on, world.environ), ssh_for(world.environ, args.remote_fallow, limit_s), limit_s
+
+
+def told_of(host: str, answer: object) -> dict[str, object]:
+    """Return the JSON that names a host, and says why it has not answered."""
+    if not isinstance(answer, Refused):
+        return {"name": host, "error": None, "reason": None, "facts": {}}
+    why = answer.reason
+    return {"name": host, "error": str(why), "reason": why.kind, "facts": why.plain_facts}
 
 
 def choice_words(args: argparse.Namespace) -> list[str]:

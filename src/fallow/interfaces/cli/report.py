@@ -7,7 +7,6 @@ from functools import partial
 
 from fallow.core.cluster_usage import KINDS
 from fallow.core.errors import WrongUsage
-from fallow.core.fleet import FLEET_KINDS
 from fallow.core.moments import Moment, moment
 from fallow.core.money import prices_from
 from fallow.engine.answers.asker import Asker
@@ -15,6 +14,7 @@ from fallow.engine.answers.report import open_report
 from fallow.engine.history.report import Report
 from fallow.engine.machine.timezone import LocalZone
 from fallow.engine.machine.world import World
+from fallow.interfaces.cli.on_options import add_on, refuse_without_on
 from fallow.interfaces.cli.options import Parser, add_alone, chooses, several, takes
 from fallow.interfaces.render import report_text
 from fallow.interfaces.stderr import Stderr
@@ -31,14 +31,16 @@ EXAMPLES = """\
   fallow report --since 2026-11-01 --until 2026-11-08 --by day
   fallow report --since 30d --by job --format csv > jobs.csv
   fallow report --since 30d --by hour --format csv    what is idle when
-  fallow report --fleet --by user           over all hosts under [fleet]
-  fallow report --fleet --by gpu --format csv > all.csv
+  fallow report --on 'gpu*' --by user       over several hosts
+  fallow report --on gpu1,gpu2 --by gpu --format csv > all.csv
   fallow report --price H100=2.50/h --price T4=0.40/h --format html > week.html"""
 
 _HOUR = "hour"
 _CLUSTER_KINDS = [kind for kind in KINDS if kind != "cluster"]
-_KINDS: dict[str, Sequence[str]] = {"machine": [*By, _HOUR], "cluster": _CLUSTER_KINDS, "fleet": FLEET_KINDS}
-_USUAL = {"machine": By.GPU.value, "cluster": "user", "fleet": "host"}
+_HOST = "host"
+_KINDS: dict[str, Sequence[str]] = {"": [*By, _HOUR], "--cluster": _CLUSTER_KINDS, "--on": [_HOST, *By]}
+_USUAL = {"": By.GPU.value, "--cluster": "user", "--on": _HOST}
+"""What the hours are added up by: of this machine, or with an option."""
 _FORMATS = ("table", "json", "csv", "html")
 _LONGEST_S = 3660 * 86400.0
 _WEEK_S = 7 * 86400.0
@@ -54,9 +56,9 @@ def add_options(made: Parser) -> None:
     by = (
         "add up the hours of each GPU, user, job, day or week; html has all, this one first (default: gpu); as csv "
         "also of each hour of the week; with --cluster of each node, partition, account, qos, namespace or user "
-        "(default: user); with --fleet also of each host (default: host)"
+        "(default: user); with --on also of each host (default: host)"
     )
-    chooses(made, "--by", list(dict.fromkeys([*By, _HOUR, *_CLUSTER_KINDS, *FLEET_KINDS])), by, "", metavar="KIND")
+    chooses(made, "--by", list(dict.fromkeys([*By, _HOUR, *_CLUSTER_KINDS, _HOST])), by, "", metavar="KIND")
     made.add_argument("--cluster", action="store_true", help="add up what the GPUs of the cluster did")
     several(
         made,
@@ -72,30 +74,26 @@ def add_options(made: Parser) -> None:
         "table",
     )
     add_alone(made)
-    made.add_argument(
-        "--fleet",
-        action="store_true",
-        help="add up the hours of all hosts that the daemon asks; not as html",
-    )
+    add_on(made, "add up the hours of these hosts; not as html")
 
 
 def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
     """Read history, add it up, and print it."""
     given = prices_from(args.price)
-    if args.cluster and args.fleet:
-        raise WrongUsage("--cluster does not go with --fleet", "leave one of them out")
+    if args.on is None:
+        refuse_without_on(args)
     _demand_kind(args)
     now_s = world.clock.wall_s()
     since_s, until_s = _span(args, now_s)
+    if args.on is not None:
+        from fallow.interfaces.cli.report_on import run_on
+
+        return run_on(args, world, voice, since_s, until_s)
     args.since, args.until = now_s - since_s, now_s - until_s
     if args.cluster:
         from fallow.interfaces.cli import cluster_report
 
         return cluster_report.run(args, world, voice, given)
-    if args.fleet:
-        from fallow.interfaces.cli import fleet_report
-
-        return fleet_report.run(args, world, voice)
     asker = Asker(world, voice.note, voice.detail, alone=args.alone)
     with open_report(asker, since_s, until_s, given) as report:
         if report.intervals or args.format != "table":
@@ -125,20 +123,20 @@ def _span(args: argparse.Namespace, now_s: float) -> tuple[float, float]:
 
 def _demand_kind(args: argparse.Namespace) -> None:
     """Set what the hours are added up by; raise WrongUsage for what only another kind of report has."""
-    about = "cluster" if args.cluster else "fleet" if args.fleet else "machine"
-    kinds = _KINDS[about]
-    args.by = args.by or _USUAL[about]
+    option = "--on" if args.on is not None else "--cluster" if args.cluster else ""
+    kinds = _KINDS[option]
+    args.by = args.by or _USUAL[option]
     if args.by in kinds and (args.by != _HOUR or args.format == "csv"):
         return
-    if args.by == _HOUR and about == "machine":
+    if args.by == _HOUR and not option:
         raise WrongUsage(
             f"--by {_HOUR} is for --format csv",
             "write --format csv, or leave it out: the table, JSON and html have the hours of the week in any case",
         )
-    if about == "machine":
-        other = next(name for name, known in _KINDS.items() if args.by in known)
-        raise WrongUsage(f"--by {args.by} is only told of a {other}", f"add --{other}")
-    raise WrongUsage(f"--by {args.by} is not told of a {about}", f"write {', '.join(kinds[:-1])} or {kinds[-1]}")
+    if not option:
+        needed = next(name for name, known in _KINDS.items() if args.by in known)
+        raise WrongUsage(f"--by {args.by} needs {needed}", "add it, or add up by something else")
+    raise WrongUsage(f"--by {args.by} does not go with {option}", f"write {', '.join(kinds[:-1])} or {kinds[-1]}")
 
 
 def _print(report: Report, kind: str, form: str) -> None:

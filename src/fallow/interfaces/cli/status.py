@@ -34,8 +34,7 @@ EXAMPLES = """\
   fallow status --idle --sort idle         held and unused, longest first
   fallow status --cluster
   fallow status --cluster --mine           or slurm:1234, node:n1, partition:gpu
-  fallow status --fleet
-  fallow status --on gpu1,gpu2
+  fallow status --on gpu1,gpu2 --watch
   fallow status --json | jq '.gpus[] | select(.activity == "idle")'"""
 
 
@@ -50,7 +49,6 @@ def add_options(made: Parser) -> None:
         "partition:NAME, account:NAME, namespace:NAME or user:NAME",
     )
     made.add_argument("--cluster", action="store_true", help="show the cluster, the jobs that waste most GPUs first")
-    made.add_argument("--fleet", action="store_true", help="show the hosts that the daemon asks, in a line each")
     made.add_argument(
         "-l", "--long", action="store_true", help="show everything: all that hold a GPU, and why it is judged so"
     )
@@ -67,27 +65,22 @@ def add_options(made: Parser) -> None:
     )
     made.add_argument("--json", action="store_true", help="print the result as JSON; with --watch one object a line")
     made.add_argument("--watch", action="store_true", help="show it again and again, until Ctrl-C")
-    takes(made, "--every D", every_s, "how often --watch looks (default: 1s; with --cluster 5s)")
+    takes(made, "--every D", every_s, "how often --watch looks (default: 1s; with --cluster 5s, with --on 10s)")
     add_alone(made)
     add_on(made, "show the GPUs of these hosts")
 
 
 def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
     """Ask the daemon or read the GPUs, and print the result; with --on, those of other hosts."""
+    if args.every is not None and not args.watch:
+        raise WrongUsage("--every has no effect without --watch", "add --watch")
     if args.on is not None:
         from fallow.interfaces.cli.status_on import run_on
 
         return run_on(args, world)
     refuse_without_on(args)
-    if args.every is not None and not args.watch:
-        raise WrongUsage("--every has no effect without --watch", "add --watch")
-    if args.fleet or args.cluster:
-        _refuse_line_options(args)
-    if args.fleet:
-        from fallow.interfaces.cli import fleet_status
-
-        return fleet_status.run(args, world, voice)
     if args.cluster:
+        _refuse_line_options(args)
         from fallow.interfaces.cli import cluster_status
 
         return cluster_status.run(args, world, voice)
@@ -100,13 +93,13 @@ def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
         from fallow.interfaces.signals import interruptible
 
         with interruptible():
-            _view(args).show_live(_with_outlooks(look, world) for look in looks)
+            view_of(args).show_live([_with_outlooks(look, world)] for look in looks)
         return 0
     for look in looks:
         if args.json:
             print(_as_json(look, world, one_line=args.watch), flush=True)
         else:
-            _view(args).show(_with_outlooks(look, world))
+            view_of(args).show([_with_outlooks(look, world)])
         if not args.watch:
             if args.long and not args.json:
                 _show_protections(look, world)
@@ -123,12 +116,8 @@ def chosen_lines(args: argparse.Namespace, status: Status, user: str) -> tuple[t
     return chosen(status.gpus, user, mine=args.mine, idle=args.idle, sort=args.sort)
 
 
-def show_lines(args: argparse.Namespace, what: Shown) -> None:
-    """Print the lines, or with --long everything."""
-    _view(args).show(what)
-
-
-def _view(args: argparse.Namespace) -> ModuleType:
+def view_of(args: argparse.Namespace) -> ModuleType:
+    """Return what prints the lines, or with --long everything."""
     if args.long:
         from fallow.interfaces.render import status_long
 
@@ -139,10 +128,9 @@ def _view(args: argparse.Namespace) -> ModuleType:
 
 
 def _refuse_line_options(args: argparse.Namespace) -> None:
-    other = "--fleet" if args.fleet else "--cluster"
     for option in ("long", "idle", "sort"):
         if getattr(args, option):
-            raise WrongUsage(f"--{option} does not go with {other}", "leave one of them out")
+            raise WrongUsage(f"--{option} does not go with --cluster", "leave one of them out")
 
 
 @value

@@ -1,6 +1,8 @@
 """`fallow status --on`: show the GPUs of several hosts; one that does not answer is a row that says so."""
 
 import argparse
+import json
+from collections.abc import Iterator, Sequence
 
 from fallow.core.api import VERSION
 from fallow.core.errors import NoDaemon, WrongUsage
@@ -10,46 +12,66 @@ from fallow.core.value import replace
 from fallow.engine.machine.world import World
 from fallow.engine.remote.ask import Refused
 from fallow.engine.remote.status import HostStatus, status_of_all
-from fallow.interfaces.cli.on import reached
-from fallow.interfaces.cli.status import chosen_lines, show_lines
+from fallow.interfaces.cli.on import reached, told_of
+from fallow.interfaces.cli.status import chosen_lines, view_of
 from fallow.interfaces.render import as_json
+from fallow.interfaces.signals import interruptible
 
-NOBODY_ANSWERED = NoDaemon.exit_code
+_EVERY_S = 10.0
+
+Answers = Sequence[tuple[str, HostStatus | Refused]]
 
 
 def run_on(args: argparse.Namespace, world: World) -> int:
-    """Ask all hosts, print what each answered, and return 0 if one of them did."""
-    if args.watch:
-        raise WrongUsage("--watch does not go with --on", "repeat it with: watch -n 10 fallow status --on …")
-    if args.cluster or args.fleet:
-        raise WrongUsage("--cluster and --fleet do not go with --on", "leave one of them out")
+    """Ask all hosts, print what each answered, and return 0 if one of them did; with --watch again until Ctrl-C."""
+    if args.cluster:
+        raise WrongUsage("--cluster does not go with --on", "leave one of them out")
+    looks = _looks(args, world)
+    if not args.watch:
+        answers = next(looks)
+        if args.json:
+            print(as_json.as_text(_facts(args, answers, world)))
+        else:
+            view_of(args).show(_parts(args, answers, world))
+        return NoDaemon.exit_code if all(isinstance(answer, Refused) for _, answer in answers) else 0
+    with interruptible():
+        if args.json:
+            for answers in looks:
+                print(json.dumps(_facts(args, answers, world)), flush=True)
+        else:
+            view_of(args).show_live(_parts(args, answers, world) for answers in looks)
+    return 0
+
+
+def _looks(args: argparse.Namespace, world: World) -> Iterator[Answers]:
     hosts, ssh, limit_s = reached(args, world)
     words = [*(["--alone"] if args.alone else []), *([] if args.gpus is None else [args.gpus])]
-    answers = status_of_all(world, ssh, hosts, words, limit_s)
-    if args.json:
-        hosts_facts = [_facts(args, host, answer, world) for host, answer in answers]
-        print(as_json.as_text({"version": VERSION, "hosts": hosts_facts}))
-    else:
-        _show(args, answers, world)
-    return 0 if any(isinstance(answer, HostStatus) for _, answer in answers) else NOBODY_ANSWERED
+    while True:
+        yield status_of_all(world, ssh, hosts, words, limit_s)
+        world.clock.sleep(_EVERY_S if args.every is None else args.every)
 
 
-def _facts(args: argparse.Namespace, host: str, answer: HostStatus | Refused, world: World) -> dict[str, object]:
+def _facts(args: argparse.Namespace, answers: Answers, world: World) -> dict[str, object]:
+    return {"version": VERSION, "hosts": [_host(args, host, answer, world) for host, answer in answers]}
+
+
+def _host(args: argparse.Namespace, host: str, answer: HostStatus | Refused, world: World) -> dict[str, object]:
+    status = None
     if isinstance(answer, HostStatus):
         lines, _ = chosen_lines(args, answer.status, world.user)
-        facts = as_json.only(answer.facts, answer.status, lines)
-        return {"name": host, "status": facts, "error": None, "reason": None, "facts": {}}
-    why = answer.reason
-    return {"name": host, "status": None, "error": str(why), "reason": why.kind, "facts": why.plain_facts}
+        status = as_json.only(answer.facts, answer.status, lines)
+    return told_of(host, answer) | {"status": status}
 
 
-def _show(args: argparse.Namespace, answers: list[tuple[str, HostStatus | Refused]], world: World) -> None:
+def _parts(args: argparse.Namespace, answers: Answers, world: World) -> list[Shown | str]:
+    found: list[Shown | str] = []
     for host, answer in answers:
         if isinstance(answer, Refused):
-            print(f"{host}: {printable(str(answer.reason))}", flush=True)
+            found.append(f"{host}: {printable(str(answer.reason))}")
             continue
         status = answer.status
         name = host if status.host == host else f"{host} ({status.host})"
         lines, remark = chosen_lines(args, status, world.user)
         named = replace(status, host=name)
-        show_lines(args, Shown(named, None, status.available, lines, answer.outlooks, remark))
+        found.append(Shown(named, None, status.available, lines, answer.outlooks, remark))
+    return found

@@ -6,7 +6,6 @@ import sys
 from fallow.core.activity import Activity
 from fallow.core.errors import WrongUsage
 from fallow.core.selection import select
-from fallow.core.units import printable
 from fallow.engine.machine.world import World
 from fallow.interfaces.cli.options import Parser, add_alone, chooses, every_s, several, takes
 from fallow.interfaces.stderr import Stderr
@@ -15,7 +14,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from fallow.interfaces.cli.top_commands import TopCommands
     from fallow.interfaces.top.app import Top
-    from fallow.interfaces.top.look import Source
 
 ABOUT = """\
 Show all GPUs and the jobs on them, live: which you can have now, what each did
@@ -31,7 +29,6 @@ EXAMPLES = """\
   fallow top 0-7 --sort utilization
   fallow top --user $USER
   fallow top --activity idle --activity stuck
-  fallow top --fleet                 all hosts that the daemon asks
   fallow status --watch              for pipes and for simple terminals"""
 SORTS = ("index", "activity", "for", "utilization", "memory", "power", "temp", "user", "stops")
 _SIMPLE = frozenset(("", "dumb", "unknown"))
@@ -41,7 +38,6 @@ def add_options(made: Parser) -> None:
     """Add the options of `fallow top`."""
     made.usage = "fallow top [OPTIONS] [GPUS]"
     made.add_argument("gpus", nargs="?", metavar="GPUS", help="show only these: 0,2 or 0-3, UUIDs or how they begin")
-    made.add_argument("--fleet", action="store_true", help="show the GPUs of all hosts that the daemon asks")
     takes(made, "--every D", every_s, "how often it looks (default: 1s)", 1.0)
     several(made, "--user NAME", "show only GPUs and jobs of this user")
     several(made, "--activity WORD", "show only GPUs that are so: free, filled, busy, idle, stuck or unknown")
@@ -73,11 +69,11 @@ def make(args: argparse.Namespace, world: World) -> "tuple[Top, TopCommands]":
     wrong = [word for word in args.activity if word not in list(Activity)]
     if wrong:
         raise WrongUsage(f"{wrong[0]!r} is no activity", f"there are {', '.join(Activity)}")
-    source = _fleet(args, world) if args.fleet else Source(world, args.every, alone=args.alone)
+    source = Source(world, args.every, alone=args.alone)
     first = source.look()
     if args.gpus is not None:
         select(args.gpus, first.status.gpus)
-    commands = TopCommands(world, alone=args.alone, fleet=args.fleet)
+    commands = TopCommands(world, alone=args.alone)
     only = Filter(frozenset(args.user), frozenset(map(Activity, args.activity)))
     app = Top(
         source,
@@ -91,17 +87,6 @@ def make(args: argparse.Namespace, world: World) -> "tuple[Top, TopCommands]":
         visible_devices=world.visible_devices,
     )
     return app, commands
-
-
-def _fleet(args: argparse.Namespace, world: World) -> "Source":
-    """Return what looks at all hosts."""
-    from fallow.interfaces.top.fleet import FleetSource
-
-    if args.alone:
-        raise WrongUsage("--alone does not go with --fleet", "leave one of them out")
-    if args.gpus is not None:
-        raise WrongUsage("--fleet shows whole hosts", f"leave {printable(args.gpus)} out")
-    return FleetSource(world, args.every)
 
 
 def _has_screen(kind: str) -> bool:

@@ -19,17 +19,14 @@ from fallow.interfaces.render import waste_text, why_text
 from fallow.interfaces.render.stop_text import Planned
 from fallow.interfaces.stderr import Stderr
 from fallow.interfaces.top.commands import Agreed
-from fallow.policies.cost import By
 
 
 class TopCommands:
     """Does each on a view of the machine of its own, so that it never meets the looks of the screen."""
 
-    def __init__(self, world: World, *, alone: bool, fleet: bool = False) -> None:
-        """`fleet`: all hosts are shown, not this one alone."""
+    def __init__(self, world: World, *, alone: bool) -> None:
         self._world = world
         self._alone = alone
-        self._fleet = fleet
         self._under_way: list[Planned] = []
 
     def why(self, subject: str | None) -> list[str]:
@@ -42,11 +39,6 @@ class TopCommands:
         """Return who left GPUs idle in the last so many seconds, and what that cost."""
         with closing(self._fresh()) as world:
             notes: list[str] = []
-            if self._fleet:
-                told = world.daemon(notes.append).fleet_report(for_s, By.USER)
-                if told is None:
-                    return notes or ["the daemon tells no report of its fleet"]
-                return [*waste_text.fleet_waste_lines(told), *notes]
             now_s = world.clock.wall_s()
             with open_report(self._asker(world, notes), now_s - for_s, now_s, Prices()) as report:
                 return [*waste_text.waste_lines(report), *notes]

@@ -208,7 +208,6 @@ def _serve(
         lambda: daemon.config.machine.every,
         daemon.cluster.usage,
     )
-    sources.fleet = lambda: daemon.fleet.hosts
     sources.operators = lambda: daemon.config.machine.operators
     sources.stops = StopsForPersons(world, daemon.journal)
     return ServerThread(socket, sources, page, voice.note)

@@ -24,7 +24,6 @@ from fallow.core.interval import Card
 from fallow.core.owner import OwnerKind
 from fallow.core.unknown import Unknown
 from fallow.interfaces.render.cluster_metrics import cluster_samples
-from fallow.interfaces.render.fleet_metrics import fleet_samples
 from fallow.policies.guard import Phase
 
 _CARD = ("gpu", "uuid")
@@ -65,8 +64,6 @@ class _Collector(Collector):
             yield from _fillers(board)
             if board.cluster is not None:
                 yield from (gauge(*family) for family in cluster_samples(board.cluster))
-            if board.fleet is not None:
-                yield from (gauge(*family) for family in fleet_samples(board.fleet))
 
 
 def gauge(

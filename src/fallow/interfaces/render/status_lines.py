@@ -1,6 +1,6 @@
 """Print `fallow status`: first what is available, then a line for each GPU that is never wider than the screen."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from math import inf
 
 from fallow.core.gpu_status import NO_OUTLOOK, GpuStatus, Outlook, Shown
@@ -51,16 +51,24 @@ class _Part:
     """How wide the screen must be for it, so that it takes no room from more important ones."""
 
 
-def show(shown: Shown) -> None:
-    """Print it once."""
+def show(parts: Sequence[Shown | str]) -> None:
+    """Print machines, and sentences about others, once."""
     screen = Screen(piped=_PIPED)
-    screen.write(lines(screen, shown))
+    screen.write(frame(screen, parts, lines))
 
 
-def show_live(looks: Iterator[Shown]) -> None:
-    """Keep it up to date until Ctrl-C; print one after the other where nothing can be overwritten."""
+def show_live(looks: Iterator[Sequence[Shown | str]]) -> None:
+    """Keep them up to date until Ctrl-C; print one after the other where nothing can be overwritten."""
     screen = Screen(piped=_PIPED)
-    screen.redraw(lines(screen, shown) for shown in looks)
+    screen.redraw(frame(screen, parts, lines) for parts in looks)
+
+
+def frame(screen: Screen, parts: Sequence[Shown | str], lines_of: Callable[[Screen, Shown], list[str]]) -> list[str]:
+    """Return the lines of each machine, and the sentences between them."""
+    found: list[str] = []
+    for part in parts:
+        found += screen.folded([part]) if isinstance(part, str) else lines_of(screen, part)
+    return found
 
 
 def lines(screen: Screen, shown: Shown) -> list[str]:

@@ -1,6 +1,6 @@
 """Print `fallow status --long`: of each GPU all its holders, who has claimed it, and why it is judged so."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from fallow.core.activity import AVAILABLE
 from fallow.core.gpu import Holder
@@ -9,22 +9,22 @@ from fallow.core.units import bytes_for_people, duration_for_people, printable, 
 from fallow.core.unknown import Unknown
 from fallow.interfaces.render.colours import LOOKS
 from fallow.interfaces.render.grid import Cell, Column, Screen, Styled
-from fallow.interfaces.render.status_lines import first_line
+from fallow.interfaces.render.status_lines import first_line, frame
 
 _HOLDERS_SHOWN = 4
 _NOT_KNOWN = "?"
 
 
-def show(shown: Shown) -> None:
-    """Print the table once."""
+def show(parts: Sequence[Shown | str]) -> None:
+    """Print machines, and sentences about others, once."""
     screen = Screen()
-    screen.write(_lines(screen, shown))
+    screen.write(frame(screen, parts, _lines))
 
 
-def show_live(looks: Iterator[Shown]) -> None:
-    """Keep one table up to date until Ctrl-C; print one after the other where nothing can be overwritten."""
+def show_live(looks: Iterator[Sequence[Shown | str]]) -> None:
+    """Keep them up to date until Ctrl-C; print one after the other where nothing can be overwritten."""
     screen = Screen()
-    screen.redraw(_lines(screen, shown) for shown in looks)
+    screen.redraw(frame(screen, parts, _lines) for parts in looks)
 
 
 def _lines(screen: Screen, shown_now: Shown) -> list[str]:

@@ -19,6 +19,7 @@ from textual.screen import Screen
 from textual.widgets import DataTable, Footer, Static
 
 from fallow.core.errors import FallowError
+from fallow.core.gpu_status import GpuStatus
 from fallow.core.ports import Clock
 from fallow.core.units import duration_for_people, printable
 from fallow.engine.machine.background import Background
@@ -26,11 +27,11 @@ from fallow.interfaces.top import details
 from fallow.interfaces.top.cells import STALE, Row, Trend
 from fallow.interfaces.top.commands import Commands
 from fallow.interfaces.top.dialogs import FilterScreen, ProtectScreen, StopScreen, TextScreen, Wish, plain
-from fallow.interfaces.top.jobs import Node, jobs_on
+from fallow.interfaces.top.jobs import Node, job_tree
 from fallow.interfaces.top.keys import Field, KeysInOrder
 from fallow.interfaces.top.look import Look, Source
 from fallow.interfaces.top.messages import Answered, Asked, Looked, LookFailed, Said
-from fallow.interfaces.top.rows import SORTS, Filter, Line, lines_of, second_line, shown_lines, summary
+from fallow.interfaces.top.rows import SORTS, Filter, second_line, shown_gpus, summary
 from fallow.interfaces.top.widgets import GpuTables, JobTree
 
 _OLD_S = 10.0
@@ -165,24 +166,24 @@ class Top(KeysInOrder):
             return
         stale, look = self.is_stale, self._look
         head = STALE if stale else "bold yellow" if look.status.simulated else "bold"
-        said = summary(look.status, None if look.hosts else self._visible_devices, self.size.width)
+        said = summary(look.status, self._visible_devices, self.size.width)
         screen.query_one("#summary", Static).update(Text(said, head))
         screen.query_one("#source", Static).update(self._source_line(stale=stale))
-        lines = self._shown()
-        rows = [Row(each, self._trend, stale) for each in lines]
+        gpus = self._shown()
+        rows = [Row(each, look, self._trend, stale) for each in gpus]
         room = self.size.height - _AROUND - _JOBS_AT_LEAST - 1
         screen.query_one("#gpus", GpuTables).show(rows, self.size.width, room, self._sort)
-        scope = [each for each in lines if each.label == self.gpu_label] if self._one_gpu else lines
+        scope = [each for each in gpus if each.label == self.gpu_label] if self._one_gpu else gpus
         where = f"GPU {self.gpu_label}" if self._one_gpu else "all GPUs shown"
-        nodes = jobs_on(scope, self._only)
+        nodes = job_tree(look, scope, self._only)
         screen.query_one("#jobs_head", Static).update(plain([f"jobs on {where}{'' if nodes else ': none'}"]))
         screen.query_one("#jobs", JobTree).show(nodes, stale=stale)
 
-    def _shown(self) -> list[Line]:
+    def _shown(self) -> list[GpuStatus]:
         try:
-            return shown_lines(self._look, self._gpus, self._only, self._sort)
+            return shown_gpus(self._look, self._gpus, self._only, self._sort)
         except FallowError:  # a GPU that was named is gone
-            return shown_lines(self._look, None, self._only, self._sort)
+            return shown_gpus(self._look, None, self._only, self._sort)
 
     def _source_line(self, *, stale: bool) -> Text:
         look = self._look
@@ -202,9 +203,9 @@ class Top(KeysInOrder):
         return self.screen_stack[0].query_one("#gpus", GpuTables).label
 
     @property
-    def _line(self) -> Line | None:
+    def _gpu(self) -> GpuStatus | None:
         """Return the GPU under the cursor."""
-        return next((line for line in lines_of(self._look) if line.label == self.gpu_label), None)
+        return next((gpu for gpu in self._look.status.gpus if gpu.label == self.gpu_label), None)
 
     @property
     def _node(self) -> Node | None:
@@ -216,27 +217,7 @@ class Top(KeysInOrder):
         """Return what is selected, as the commands call it."""
         if isinstance(self.focused, JobTree):
             return () if self._node is None else self._node.subjects
-        return () if self._line is None or self._line.look.silent is not None else (self._line.gpu.label,)
-
-    @property
-    def _elsewhere(self) -> Look | None:
-        """Return the other machine that what is selected is on; None if it is on this one."""
-        line, node = self._line, self._node
-        host = node.host if node is not None else "" if line is None else line.look.host
-        return next((part for part in self._look.hosts if part.host == host and part.is_elsewhere), None)
-
-    def _can_act(self, command: str, subjects: Sequence[str], nothing: str) -> bool:
-        """Return whether the keys can do it here; if not, say why, and where it can be done."""
-        other = self._elsewhere
-        if other is not None and other.silent is not None:
-            self._tell(details.silent_lines(other)[0])
-        elif not subjects:
-            self._tell(nothing)
-        elif other is not None:
-            self._tell(details.elsewhere(other.host, command, subjects))
-        else:
-            return True
-        return False
+        return () if self._gpu is None else (self._gpu.label,)
 
     def _in_words(self, subjects: Sequence[str]) -> str:
         if isinstance(self.focused, JobTree):
@@ -247,15 +228,12 @@ class Top(KeysInOrder):
 
     async def action_details(self) -> None:
         """Show all that is known of what is selected."""
-        node, line = self._node, self._line
+        node, gpu, look = self._node, self._gpu, self._look
         if node is not None:
-            part = next((each for each in self._look.parts if each.host == node.host), self._look)
-            on = [gpu for gpu in part.status.gpus if gpu.label in node.gpus]
-            await self.push_screen(TextScreen("the job", details.job_lines(node, part, on)))
-        elif line is not None and line.look.silent is not None:
-            await self.push_screen(TextScreen(line.label, details.silent_lines(line.look)))
-        elif line is not None:
-            await self.push_screen(TextScreen(f"GPU {line.label}", details.gpu_lines(line.gpu, line.look)))
+            on = [each for each in look.status.gpus if each.label in node.gpus]
+            await self.push_screen(TextScreen("the job", details.job_lines(node, look, on)))
+        elif gpu is not None:
+            await self.push_screen(TextScreen(f"GPU {gpu.label}", details.gpu_lines(gpu, look)))
 
     async def action_help(self) -> None:
         """Show what the keys do."""
@@ -264,7 +242,9 @@ class Top(KeysInOrder):
     def action_why(self) -> None:
         """Explain what is selected, as `fallow why` does."""
         subjects = self._subjects()
-        if self._can_act("why", subjects[:1], "there is nothing to explain here"):
+        if not subjects:
+            self._tell("there is nothing to explain here")
+        else:
             self._ask(f"why: {self._in_words(subjects[:1])}", lambda: self._commands.why(subjects[0]), from_last=True)
 
     def action_decided(self, subject: str = "") -> None:
@@ -295,10 +275,11 @@ class Top(KeysInOrder):
     async def action_protect(self) -> None:
         """Protect what is selected, for as long as a person says."""
         subjects = self._subjects()
-        if not self._can_act("protect", subjects, "there is nothing to protect here"):
+        if not subjects:
+            self._tell("there is nothing to protect here")
             return
 
-        here = next(part for part in self._look.parts if not part.is_elsewhere)
+        here = self._look
         labels = self._node.gpus if self._node is not None else subjects
         now = details.protecting(here, [gpu for gpu in here.status.gpus if gpu.label in labels], subjects)
         ids = details.released_here(now)
@@ -315,7 +296,9 @@ class Top(KeysInOrder):
     def action_stop(self) -> None:
         """Plan a stop of what is selected; a person is asked before anything is done."""
         subjects = self._subjects()
-        if self._can_act("stop", subjects, "there is no job to stop here"):
+        if not subjects:
+            self._tell("there is no job to stop here")
+        else:
             self._act(lambda: self._commands.stop(subjects, self._agreed, self._say))
 
     def _act(self, act: Callable[[], Sequence[str]]) -> None:
@@ -361,7 +344,7 @@ class Top(KeysInOrder):
 
         def change(words: str | None) -> None:
             if words is not None:
-                self._only = Filter.parse(words, {part.host for part in self._look.hosts})
+                self._only = Filter.parse(words)
                 self.show()
 
         await self.push_screen(FilterScreen(str(self._only)), change)

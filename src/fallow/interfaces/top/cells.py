@@ -1,7 +1,7 @@
 """The cells of the table of GPUs, and how wide each column is. Text of others is never read as markup."""
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 from rich.text import Text
 
@@ -13,7 +13,7 @@ from fallow.core.unknown import Unknown
 from fallow.core.value import value
 from fallow.interfaces.render.colours import LOOKS
 from fallow.interfaces.top.look import Look
-from fallow.interfaces.top.rows import Line, lines_of, next_on, users_on
+from fallow.interfaces.top.rows import next_on, users_on
 
 _NOT_KNOWN = "?"
 _EIGHTHS = "▁▂▃▄▅▆▇█"
@@ -29,12 +29,9 @@ STALE = "bright_black"
 _ORDER = ("index", "activity", "for", "utilization", "last", "memory", "power", "temp", "user", "job", "stops")
 _NARROWEST = dict(zip(_ORDER, (4, 9, 7, 5, 8, 8, 6, 5, 8, 10, 10), strict=True))
 """The columns in their order, with their least widths, the gap included: 80 in all."""
-_LEFT_OUT = ("temp", "power", "last", "for", "memory")
-"""What makes room for the names of hosts, in this order."""
-_LONGEST_HOST = 20
 _WIDEST = {"utilization": 15, "last": 61, "user": 13, "memory": 12}
 _HEADS = {"index": "GPU", "utilization": "util", "stops": "stops in"}
-HEADS = {name: _HEADS.get(name, name) for name in ("host", *_NARROWEST)}
+HEADS = {name: _HEADS.get(name, name) for name in _NARROWEST}
 """What stands above each column."""
 NUMBERS = frozenset(("utilization", "memory", "power", "temp"))
 """The columns that are aligned to the right."""
@@ -62,22 +59,20 @@ class Trend:
         """Remember one look; GPUs that are gone are forgotten after some minutes."""
         at_s = look.at_s
         self._began_s, self._now_s = self._began_s or at_s, at_s
-        for line in lines_of(look):
-            load = load_of(line.gpu)
-            past = self._of.setdefault(line.label, deque(maxlen=_MOST_KEPT))
-            if line.look.silent is None:
-                past.append(_Sample(at_s, None if isinstance(load, Unknown) else load, line.gpu.activity))
-            self._add_past(line, past)
+        for gpu in look.status.gpus:
+            load = load_of(gpu)
+            past = self._of.setdefault(gpu.label, deque(maxlen=_MOST_KEPT))
+            past.append(_Sample(at_s, None if isinstance(load, Unknown) else load, gpu.activity))
+            self._add_past(look, gpu.label, past)
         for past in self._of.values():
             while past and at_s - past[0].at_s > _SPAN_S + _STEPS_S[-1]:
                 past.popleft()
         self._of = {label: past for label, past in self._of.items() if past}
 
-    def _add_past(self, line: Line, past: "deque[_Sample]") -> None:
+    def _add_past(self, look: Look, label: str, past: "deque[_Sample]") -> None:
         """Put what the daemon remembers before what was seen here."""
-        told, wall_s = line.look.past.get(line.gpu.label, ()), line.look.status.wall_s
-        for step in reversed(told):
-            at_s = line.look.at_s - (wall_s - step.begin_wall_s)
+        for step in reversed(look.past.get(label, ())):
+            at_s = look.at_s - (look.status.wall_s - step.begin_wall_s)
             lasts_s = min(step.lasts_s, (past[0].at_s if past else self._now_s) - at_s)
             if lasts_s > 0 and self._now_s - at_s <= _SPAN_S and len(past) < _MOST_KEPT:
                 past.appendleft(_Sample(at_s, step.load, step.activity, lasts_s))
@@ -113,22 +108,12 @@ def _eighth(load: float) -> str:
     return _EIGHTHS[min(len(_EIGHTHS) - 1, max(0, round(load * (len(_EIGHTHS) - 1))))]
 
 
-def widths(width: int, hosts: Iterable[str] = ()) -> dict[str, int]:
-    """Return how wide each column is in so much room: first the load's past gets what is left, then the job.
-
-    `hosts`: their names if it is a fleet; on a narrow screen other columns make room for them.
-    """
+def widths(width: int) -> dict[str, int]:
+    """Return how wide each column is in so much room: first the load's past gets what is left, then the job."""
     found = dict(_NARROWEST)
-    longest = max(map(len, hosts), default=0)
-    if longest:
-        found = {"host": max(5, min(longest, _LONGEST_HOST) + 1), **found}
-        for name in _LEFT_OUT:
-            if sum(found.values()) > width:
-                del found[name]
     left = max(0, width - sum(found.values()))
     for name, share in (("utilization", 0.2), ("memory", 0.2), ("user", 0.2), ("last", 0.4)):
-        if name in found:
-            found[name] += min(int(left * share), _WIDEST[name] - found[name])
+        found[name] += min(int(left * share), _WIDEST[name] - found[name])
     found["job"] += max(0, width - sum(found.values()))
     return found
 
@@ -137,19 +122,10 @@ def widths(width: int, hosts: Iterable[str] = ()) -> dict[str, int]:
 class Row:
     """A line of the table, and what its cells need beside it."""
 
-    line: Line
+    gpu: GpuStatus
+    look: Look
     trend: Trend
     stale: bool
-
-    @property
-    def gpu(self) -> GpuStatus:
-        """Return its GPU."""
-        return self.line.gpu
-
-    @property
-    def look(self) -> Look:
-        """Return the look of its machine."""
-        return self.line.look
 
 
 def cells(row: Row, wide: dict[str, int]) -> list[Text]:
@@ -198,8 +174,6 @@ def _users(row: Row, _: int) -> Text:
 def _job(row: Row, width: int) -> Text:
     """Return the job as `fallow status` names it."""
     gpu = row.gpu
-    if row.look.silent is not None:
-        return Text(printable(row.look.silent), "red")
     if gpu.trouble is not None:
         return Text(printable(gpu.trouble), "red")
     if isinstance(gpu.holders, Unknown):
@@ -225,14 +199,11 @@ def _reading(number: float | Unknown, unit: str, width: int) -> Text:
 
 
 _CELLS: dict[str, Callable[[Row, int], Text]] = {
-    "host": lambda row, _: Text(printable(row.look.host), "bold"),
-    "index": lambda row, _: Text("" if row.look.silent is not None else row.gpu.label, "bold"),
-    "activity": lambda row, _: Text(
-        row.gpu.activity.value if row.look.silent is None else "silent", LOOKS[row.gpu.activity].terminal
-    ),
+    "index": lambda row, _: Text(row.gpu.label, "bold"),
+    "activity": lambda row, _: Text(row.gpu.activity.value, LOOKS[row.gpu.activity].terminal),
     "for": lambda row, _: Text("" if row.gpu.for_s is None else duration_for_people(int(row.gpu.for_s))),
     "utilization": _bar,
-    "last": lambda row, width: row.trend.line(row.line.label, width),
+    "last": lambda row, width: row.trend.line(row.gpu.label, width),
     "memory": _memory,
     "power": lambda row, width: _reading(row.gpu.power_w, "W", width),
     "temp": lambda row, width: _reading(row.gpu.temperature_c, "°C", width),

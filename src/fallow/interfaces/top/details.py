@@ -7,7 +7,7 @@ from fallow.core.activity import Activity
 from fallow.core.gpu import labels_of
 from fallow.core.gpu_status import GpuStatus, load_of
 from fallow.core.protections import OneGpu, OneProcess, Protection, covering, with_its_end
-from fallow.core.units import bytes_for_people, duration_for_people
+from fallow.core.units import bytes_for_people
 from fallow.core.unknown import Unknown
 from fallow.core.value import replace
 from fallow.engine.jobs.protections import affected_by
@@ -15,7 +15,6 @@ from fallow.interfaces.render import why_text
 from fallow.interfaces.render.colours import LOOKS
 from fallow.interfaces.top.jobs import Node
 from fallow.interfaces.top.look import Look
-from fallow.interfaces.top.rows import next_on
 
 HELP = (
     "p      protect it: no rule and no fallow stop touches it; then",
@@ -27,7 +26,7 @@ HELP = (
     "u      who wasted most in the last 7 days, and what it cost",
     "Enter  all readings, protections and rules of it",
     "j      the jobs of all GPUs, or only of the selected one",
-    "/      show only some users, activities, or hosts of a fleet",
+    "/      show only some users or activities",
     "o      the next order; or click on the head of a column",
     "Tab    between GPUs and jobs; arrows move, left and right fold",
     "Home   the first row; End the last one",
@@ -94,19 +93,6 @@ def released_here(found: Sequence[Protection]) -> tuple[int, ...]:
     return tuple(each.id for each in found if isinstance(each.target, OneGpu | OneProcess))
 
 
-def silent_lines(look: Look) -> list[str]:
-    """Return what is known of a host that is silent."""
-    return [
-        f"{look.host} has been silent for {duration_for_people(look.silent_s)}: {look.silent}",
-        "what its GPUs do is not known; what they did before is not shown",
-    ]
-
-
-def elsewhere(host: str, command: str, subjects: Sequence[str]) -> str:
-    """Return where to do what the keys cannot do from here."""
-    return f"{host} is another machine: run there: {' '.join(['fallow', command, *subjects])}"
-
-
 def _started(gpu: GpuStatus, look: Look) -> Iterator[str]:
     for holder in () if isinstance(gpu.holders, Unknown) else gpu.holders:
         starter = look.starters.get(holder.pid)
@@ -118,9 +104,6 @@ def _started(gpu: GpuStatus, look: Look) -> Iterator[str]:
 
 def _around(gpus: list[GpuStatus], look: Look) -> list[str]:
     """Return the protections and the rules on these GPUs."""
-    if look.is_elsewhere:
-        told = [(gpu.label, next_on(look, gpu).told) for gpu in gpus]
-        return [*(f"  GPU {label}: {words}" for label, words in told if words), f"  {look.source}"]
     lines = []
     if isinstance(look.protections, Unknown):
         lines.append(f"  what is protected is {look.protections}")

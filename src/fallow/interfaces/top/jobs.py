@@ -13,7 +13,7 @@ from fallow.core.unknown import Unknown
 from fallow.core.value import replace, value
 from fallow.engine.jobs.protections import uuids_with_cards
 from fallow.interfaces.top.look import Look
-from fallow.interfaces.top.rows import Filter, Line, is_about, next_for, next_on, some_of
+from fallow.interfaces.top.rows import Filter, is_about, next_for, some_of
 
 _LONGEST_COMMAND = 160
 _SOMEBODY = "somebody"
@@ -30,13 +30,6 @@ class Node:
     below: tuple["Node", ...] = ()
     gpus: tuple[str, ...] = ()
     """The labels of its GPUs."""
-    host: str = ""
-    """The name of its machine in a fleet."""
-
-    def on(self, host: str) -> "Node":
-        """Return the line as it is in a fleet; a process is already below its job, which names the host."""
-        below = tuple(replace(each, key=(host, *each.key), host=host) for each in self.below)
-        return replace(self, key=(host, *self.key), text=printable(f"{host}  {self.text}"), below=below, host=host)
 
 
 @value
@@ -50,17 +43,6 @@ class _Member:
     @property
     def user(self) -> str:
         return _SOMEBODY if isinstance(self.holder.user, Unknown) else self.holder.user
-
-
-def jobs_on(lines: Sequence[Line], only: Filter) -> list[Node]:
-    """Return the jobs on these GPUs, by host if it is a fleet."""
-    found: dict[str, tuple[Look, list[GpuStatus]]] = {}
-    for line in lines:
-        if line.look.silent is None:
-            found.setdefault(line.look.host, (line.look, []))[1].append(line.gpu)
-    return [
-        node.on(host) if host else node for host, (look, gpus) in found.items() for node in job_tree(look, gpus, only)
-    ]
 
 
 def job_tree(look: Look, gpus: Sequence[GpuStatus], only: Filter) -> list[Node]:
@@ -130,8 +112,6 @@ def _job(key: tuple[object, ...], members: Sequence[_Member], look: Look) -> Nod
 
 
 def _ends(members: Sequence[_Member], gpus: Sequence[GpuStatus], look: Look) -> str:
-    if look.is_elsewhere:
-        return min((next_on(look, gpu) for gpu in gpus), key=lambda each: each.in_s).told
     processes = tuple(
         AffectedProcess(each.holder.pid, each.holder.birth, each.holder.user, each.holder.command) for each in members
     )

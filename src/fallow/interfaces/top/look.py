@@ -5,7 +5,7 @@ from itertools import islice
 
 from fallow.core.board import Counting
 from fallow.core.errors import FallowError
-from fallow.core.gpu_status import Outlook, Status
+from fallow.core.gpu_status import Status
 from fallow.core.protections import Protection
 from fallow.core.units import program_name
 from fallow.core.unknown import Unknown
@@ -46,28 +46,8 @@ class Look:
     protections: tuple[Protection, ...] | Unknown = ()
     starters: Mapping[int, Starter] = {}
     """How the processes on GPUs were started, by pid, as far as /proc tells."""
-    host: str = ""
-    """Its name in the fleet; empty if this machine is all that is shown."""
-    outlooks: Mapping[str, Outlook] | None = None
-    """What rules and protections mean for each GPU, by its label, as another host tells it; None for this machine."""
-    silent: str | None = None
-    """Why the host tells nothing; None if it does."""
-    silent_s: float = 0.0
-    """For how long that has been so."""
     past: Mapping[str, Sequence[RecentStep]] = {}
     """What each GPU did in the minutes before, by its label; only in the first look that a daemon tells."""
-    hosts: tuple["Look", ...] = ()
-    """The look of each host, if all this is a fleet."""
-
-    @property
-    def parts(self) -> tuple["Look", ...]:
-        """Return the look of each machine."""
-        return self.hosts or (self,)
-
-    @property
-    def is_elsewhere(self) -> bool:
-        """Return whether it is of another machine, where the keys can do nothing."""
-        return self.outlooks is not None or self.silent is not None
 
     @property
     def counting(self) -> tuple[Counting, ...]:
@@ -98,8 +78,8 @@ class Source:
         if daemon is not None and status is not None:
             self._watch = None  # what was witnessed alone has a gap from now on
             rules = daemon.rules_on([str(gpu.uuid) for gpu in status.gpus], None)
-            return self.look_of(status, "the daemon", None if rules is None else tuple(rules), daemon)
-        return self.look_of(self._alone(), f"alone: {self._trouble}", None, None)
+            return self._look_of(status, "the daemon", None if rules is None else tuple(rules), daemon)
+        return self._look_of(self._alone(), f"alone: {self._trouble}", None, None)
 
     def _answering(self) -> DaemonClient | None:
         """Return the daemon, unless it failed to answer moments ago."""
@@ -131,15 +111,10 @@ class Source:
         parked = ParkRecord(self._world).read()
         return replace(status, parked=parked) if parked else status
 
-    def look_of(
-        self,
-        status: Status,
-        source: str,
-        rules: tuple[Ruled, ...] | None,
-        daemon: DaemonClient | None,
-        host: str = "",
+    def _look_of(
+        self, status: Status, source: str, rules: tuple[Ruled, ...] | None, daemon: DaemonClient | None
     ) -> Look:
-        """Return what is shown with this status of this machine. `host`: its name in a fleet."""
+        """Return what is shown with this status."""
         world = self._world
         protections: Sequence[Protection] | Unknown
         try:
@@ -151,7 +126,7 @@ class Source:
         known = {pid: starter for pid, starter in starters.items() if starter is not None}
         old_s = max(0.0, world.clock.wall_s() - status.wall_s)
         past = {} if daemon is None else self._past()
-        return Look(status, world.clock.monotonic_s() - old_s, source, rules, protections, known, host, past=past)
+        return Look(status, world.clock.monotonic_s() - old_s, source, rules, protections, known, past)
 
     def _past(self) -> Mapping[str, Sequence[RecentStep]]:
         """Return the last minutes, once. A daemon that does not tell them is no trouble: the line begins now."""

@@ -5,7 +5,7 @@ from math import inf
 
 from fallow.core.activity import AVAILABLE, Activity
 from fallow.core.board import Counting
-from fallow.core.gpu_status import NO_OUTLOOK, GpuStatus, Outlook, Status, load_of
+from fallow.core.gpu_status import GpuStatus, Status, load_of
 from fallow.core.protections import Affected, AffectedProcess, covering
 from fallow.core.reservations import Claim
 from fallow.core.selection import select, visible
@@ -23,60 +23,23 @@ _NOT_KNOWN = Unknown("not known")
 
 
 @value
-class Line:
-    """A GPU of one machine: a row of the table. A silent host is one too, with a GPU of which nothing is known."""
-
-    look: Look
-    """Of its machine."""
-    gpu: GpuStatus
-
-    @property
-    def label(self) -> str:
-        """Return its name on the screen: `3`, or in a fleet `gpu1:3`; a silent host is called by its name."""
-        host = self.look.host
-        if self.look.silent is not None:
-            return host
-        return f"{host}:{self.gpu.label}" if host else self.gpu.label
-
-
-def lines_of(look: Look) -> list[Line]:
-    """Return a line for each GPU of each machine, and one for each host that is silent."""
-    return [
-        Line(part, gpu)
-        for part in look.parts
-        for gpu in ((_no_gpu(part),) if part.silent is not None else part.status.gpus)
-    ]
-
-
-def _no_gpu(look: Look) -> GpuStatus:
-    why = Unknown(look.silent or "")
-    return GpuStatus(0, why, why, why, why, why, why, why, claim=why, for_s=look.silent_s)
-
-
-@value
 class Filter:
     """Which GPUs and jobs a person wants to see; all if it names nothing."""
 
     users: frozenset[str] = frozenset()
     activities: frozenset[Activity] = frozenset()
-    hosts: frozenset[str] = frozenset()
 
     @classmethod
-    def parse(cls, text: str, hosts: Collection[str] = ()) -> "Filter":
-        """Return the filter of some words: each is an activity, the name of a host, or else of a user."""
+    def parse(cls, text: str) -> "Filter":
+        """Return the filter of some words: each is an activity, or else the name of a user."""
         words = text.replace(",", " ").split()
         named = {activity.value: activity for activity in Activity}
         activities = frozenset(named[word] for word in words if word in named)
-        others = frozenset(word for word in words if word not in named)
-        return cls(others.difference(hosts), activities, others.intersection(hosts))
+        return cls(frozenset(word for word in words if word not in named), activities)
 
     def __str__(self) -> str:
         activities = (each.value for each in Activity if each in self.activities)
-        return " ".join([*sorted(self.hosts), *sorted(self.users), *activities])
-
-    def shows_line(self, line: Line) -> bool:
-        """Return whether this GPU of this host is shown."""
-        return (not self.hosts or line.look.host in self.hosts) and self.shows(line.gpu)
+        return " ".join([*sorted(self.users), *activities])
 
     def shows(self, gpu: GpuStatus) -> bool:
         """Return whether the GPU is shown. One whose users are not known may be theirs, and is."""
@@ -140,21 +103,8 @@ def next_for(
 
 def next_on(look: Look, gpu: GpuStatus) -> Next:
     """Return what happens next to the jobs of a GPU."""
-    if look.is_elsewhere:
-        return _as_told((look.outlooks or {}).get(gpu.label, NO_OUTLOOK))
     touched = affected_by([gpu])
     return next_for(look, touched.gpus, (), touched.processes)
-
-
-def _as_told(outlook: Outlook) -> Next:
-    """Return what another host tells of one of its GPUs."""
-    if outlook.is_protected:
-        return Next("protected", inf, protected=True)
-    if outlook.killed_in_s is not None:
-        return _killed(outlook.killed_in_s)
-    if outlook.stops_in_s is None:
-        return Next() if outlook.kept_back is None else _HELD_BACK
-    return _stopped(outlook.stops_in_s, outlook.warns_in_s)
 
 
 _HELD_BACK = Next("held back", sentence="a stop is due, and held back")
@@ -233,13 +183,11 @@ SORTS: dict[str, Key] = {
 """The orders, each by the name of its column; in each of them GPUs that are equal stay in order."""
 
 
-def shown_lines(look: Look, named: str | None, only: Filter, sort: str) -> list[Line]:
-    """Return the GPUs to show, in their order. `named`: the GPUs of this machine that are meant."""
-    listed = lines_of(look)
-    if named is not None:
-        labels = {gpu.label for gpu in select(named, look.status.gpus)}
-        listed = [line for line in listed if line.gpu.label in labels]
-    return sorted(filter(only.shows_line, listed), key=lambda line: SORTS[sort](line.look, line.gpu))
+def shown_gpus(look: Look, named: str | None, only: Filter, sort: str) -> list[GpuStatus]:
+    """Return the GPUs to show, in their order. `named`: those that are meant."""
+    labels = {gpu.label for gpu in (look.status.gpus if named is None else select(named, look.status.gpus))}
+    listed = [gpu for gpu in look.status.gpus if gpu.label in labels]
+    return sorted(filter(only.shows, listed), key=lambda gpu: SORTS[sort](look, gpu))
 
 
 def summary(status: Status, visible_devices: str | None, width: int) -> str:
@@ -249,28 +197,16 @@ def summary(status: Status, visible_devices: str | None, width: int) -> str:
     return next((line for line in lines if len(line) <= width), lines[-1])
 
 
-def to_have(look: Look, visible_devices: str | None, width: int) -> str:
-    """Return which GPUs this user can have now: `you can have GPU 0-2,5`, in a fleet `GPU gpu1:0-2 gpu2:5`.
-
-    CUDA_VISIBLE_DEVICES says nothing about other machines. What is longer than `width` is summed up.
-    """
-    have: dict[str, list[str]] = {}
-    for part in look.parts:
-        allowed = {gpu.label for gpu in visible(None if part.is_elsewhere else visible_devices, part.status.gpus)}
-        labels = [gpu.label for gpu in part.status.gpus if gpu.label in allowed and gpu.activity in AVAILABLE]
-        have |= {part.host: labels} if labels else {}
-    if not have:
-        return "you can have no GPU now"
-    said = " ".join(f"{host}:{in_ranges(labels)}" if host else in_ranges(labels) for host, labels in have.items())
-    if look.hosts and len(said) > width:
-        count, hosts = sum(map(len, have.values())), len(have)
-        return f"you can have {count} GPU{'s' * (count > 1)} of {hosts} host{'s' * (hosts > 1)}"
-    return f"you can have GPU {said}"
+def to_have(look: Look, visible_devices: str | None) -> str:
+    """Return which GPUs this user can have now: `you can have GPU 0-2,5`."""
+    allowed = {gpu.label for gpu in visible(visible_devices, look.status.gpus)}
+    labels = [gpu.label for gpu in look.status.gpus if gpu.label in allowed and gpu.activity in AVAILABLE]
+    return f"you can have GPU {in_ranges(labels)}" if labels else "you can have no GPU now"
 
 
 def second_line(look: Look, visible_devices: str | None, width: int, chosen: Sequence[str]) -> tuple[str, str]:
     """Return which GPUs this user can have, and what is `chosen` and who told it. The last is left out first."""
-    have = to_have(look, visible_devices, width // 2)
+    have = to_have(look, visible_devices)
     told = f"from {look.source}" if look.rules is not None else look.source
     for parts in ([*chosen, told], chosen if look.rules is not None else [*chosen, told]):
         said = "  " + "; ".join(parts) if parts else ""

@@ -53,11 +53,11 @@ class GpuTable(DataTable[Text]):
 
     def show(self, rows: Sequence[Row], width: int, sort: str) -> None:
         """Show these GPUs in so much room. The cursor stays on its GPU."""
-        wide = widths(width, {row.look.host for row in rows})
-        last = wide.get("last", 0) - 1
-        last_s = rows[0].trend.step_s(last) * last if rows and last > 0 else 0.0
+        wide = widths(width)
+        last = wide["last"] - 1
+        last_s = rows[0].trend.step_s(last) * last if rows else 0.0
         heads = [self._head(name, sort, last_s) for name in wide]
-        labels = [row.line.label for row in rows]
+        labels = [row.gpu.label for row in rows]
         if (wide, heads, labels) == (self._widths, self._heads, self._labels):
             self._update(rows)
             return
@@ -67,7 +67,7 @@ class GpuTable(DataTable[Text]):
             aligned = head.rjust(column - 1) if name in NUMBERS else head
             self.add_column(Text(aligned, no_wrap=True), width=column, key=name)
         for row in rows:
-            self.add_row(*cells(row, wide), key=row.line.label)
+            self.add_row(*cells(row, wide), key=row.gpu.label)
         self._widths, self._heads, self._labels = wide, heads, labels
         if labels:
             self.move_cursor(row=labels.index(under) if under in labels else min(at, len(labels) - 1), scroll=False)
@@ -76,8 +76,8 @@ class GpuTable(DataTable[Text]):
     def _update(self, rows: Sequence[Row]) -> None:
         for row in rows:
             for name, cell in zip(self._widths, cells(row, self._widths), strict=True):
-                if not _same(self.get_cell(row.line.label, name), cell):
-                    self.update_cell(row.line.label, name, cell)
+                if not _same(self.get_cell(row.gpu.label, name), cell):
+                    self.update_cell(row.gpu.label, name, cell)
 
     @staticmethod
     def _head(name: str, sort: str, last_s: float) -> str:

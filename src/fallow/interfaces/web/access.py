@@ -2,9 +2,8 @@
 
 Host       a page elsewhere whose name is made to point here (DNS rebinding) still sends that name, so only known
            names are answered; an address cannot be made to point elsewhere
-token      as `Authorization: Bearer`, by a signature that reads (core/signed_question.py), or as the cookie of a
-           session that began with it; never in an address. A wrong one is answered after a second. With the token of
-           a person a request is that user's
+token      as `Authorization: Bearer`, or as the cookie of a session that began with it; never in an address. A wrong
+           one is answered after a second. With the token of a person a request is that user's
 cookie     counts for a change only if the page itself sent it (Origin): browsers send cookies from other ports too,
            and to them; so it counts only for the user of this machine, or the address, that logged in
 headers    nothing from elsewhere, nothing inline, no frame, no sniffing; malformed ones are refused
@@ -13,7 +12,7 @@ headers    nothing from elsewhere, nothing inline, no frame, no sniffing; malfor
 import asyncio
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from ipaddress import ip_address
 from urllib.parse import urlsplit
@@ -23,7 +22,6 @@ from starlette.requests import ClientDisconnect, cookie_parser
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from fallow.core.signed_question import SCHEME
 from fallow.core.visibility import Viewer
 from fallow.engine.daemon.sources import Peer
 from fallow.interfaces.web.api_facts import problem
@@ -61,11 +59,10 @@ _LOOPBACK_NAMES = ("localhost", "127.0.0.1", "::1")
 class PageAccess:
     """The middleware that decides which requests reach the app on the page."""
 
-    def __init__(self, app: ASGIApp, settings: Settings, sessions: Sessions, wall_s: Callable[[], float]) -> None:
+    def __init__(self, app: ASGIApp, settings: Settings, sessions: Sessions) -> None:
         self._app = app
         self.settings = settings
         self.sessions = sessions
-        self._wall_s = wall_s
         self._names = {*_LOOPBACK_NAMES, settings.address.host, *(name.lower() for name in settings.hosts)}
         # Through SSH tunnels several daemons are `localhost` to one browser, which keeps one cookie of each name.
         self.cookie = f"fallow_page_{_NO_COOKIE_NAME.sub('_', os.uname().nodename)}_{settings.address.port}"
@@ -97,7 +94,7 @@ class PageAccess:
             await asyncio.sleep(WRONG_TOKEN_S)
         await answered(self._refusal(scope, headers, shown) or self._app, scope, receive, send)
 
-    def _refusal(self, scope: Scope, headers: Headers, shown: tuple[str, str] | None) -> Response | None:
+    def _refusal(self, scope: Scope, headers: Headers, shown: str | None) -> Response | None:
         path: str = scope["path"]
         state = scope["state"]
         if not self._is_our_name(headers.get("host", "")):
@@ -122,19 +119,11 @@ class PageAccess:
         name = _host_name(host)
         return name in self._names or (self._any_address and _is_address(name))
 
-    def _visitor(
-        self, headers: Mapping[str, str], scope: Scope, shown: tuple[str, str] | None, owner: str
-    ) -> Visitor | None:
+    def _visitor(self, headers: Mapping[str, str], scope: Scope, shown: str | None, owner: str) -> Visitor | None:
         """Return who has shown a token, now or when their session began; None if nobody has."""
-        reads = scope["method"] in _SAFE
         if shown is not None:
-            kind, word = shown
-            if kind == SCHEME and not reads:
-                return None
-            if kind == SCHEME:
-                return self.settings.signer(word, _target(scope), self._wall_s())
-            return self.settings.visitor(word)
-        if reads or same_origin(headers) is True:
+            return self.settings.visitor(shown)
+        if scope["method"] in _SAFE or same_origin(headers) is True:
             return self.sessions.visitor(self.cookie_in(headers), owner)
         return None
 
@@ -167,16 +156,10 @@ def same_origin(headers: Mapping[str, str]) -> bool | None:
         return None
 
 
-def _shown_token(headers: Mapping[str, str]) -> tuple[str, str] | None:
-    """Return a token, or a signature made with one, and which of both it is; None if neither is shown."""
+def _shown_token(headers: Mapping[str, str]) -> str | None:
+    """Return the token that is shown; None if none is."""
     kind, _, word = headers.get("authorization", "").partition(" ")
-    return (kind.lower(), word.strip()) if kind.lower() in ("bearer", SCHEME) else None
-
-
-def _target(scope: Scope) -> str:
-    """Return what is asked for, as it was sent."""
-    path, query = scope["raw_path"].decode("latin-1"), scope["query_string"].decode("latin-1")
-    return f"{path}?{query}" if query else path
+    return word.strip() if kind.lower() == "bearer" else None
 
 
 def _host_name(host: str) -> str:

@@ -19,7 +19,6 @@ from fallow.interfaces.web.api import add_changes, add_now
 from fallow.interfaces.web.api_cluster import add_cluster
 from fallow.interfaces.web.api_description import DESCRIPTION, add_description
 from fallow.interfaces.web.api_facts import problem
-from fallow.interfaces.web.api_fleet import add_fleet
 from fallow.interfaces.web.api_history import add_past, add_raw_history
 from fallow.interfaces.web.api_recent import add_recent
 from fallow.interfaces.web.api_routes import ApiRoutes
@@ -118,7 +117,6 @@ def make_app(sources: Sources) -> Starlette:
     api = ApiRoutes()
     add_now(api, sources)
     add_cluster(api, sources, reads)
-    add_fleet(api, sources, reads)
     add_past(api, sources, reads)
     add_raw_history(api, sources, reads)
     add_series(api, sources, plots, finder)

@@ -6,7 +6,6 @@ from starlette.types import ASGIApp
 
 from fallow.core.errors import FallowError
 from fallow.core.ports import Clock
-from fallow.core.signed_question import hashed
 from fallow.core.value import replace
 from fallow.engine.config.model import Page
 from fallow.engine.config.persons import KnownPerson, known_persons, shared_token
@@ -15,6 +14,7 @@ from fallow.interfaces.web.server import HttpServer, bound, listen, page_limits
 from fallow.interfaces.web.sessions import Sessions
 from fallow.interfaces.web.settings import Settings, checked, said_at_start
 from fallow.interfaces.web.token import token_in
+from fallow.readers.token_file import hashed
 
 
 def open_page(app: ASGIApp, page: Page, clock: Clock, tell: Callable[[str], None]) -> HttpServer | None:
@@ -29,7 +29,7 @@ def open_page(app: ASGIApp, page: Page, clock: Clock, tell: Callable[[str], None
     listening = listen(wanted.address)
     settings = replace(wanted, address=bound(wanted.address, listening))
     tell(said_at_start(settings))
-    access = PageAccess(app, settings, Sessions(clock.monotonic_s), clock.wall_s)
+    access = PageAccess(app, settings, Sessions(clock.monotonic_s))
     server = HttpServer(access, listening, page_limits())
     server.has_old_tokens = lambda: _tokens(page) != (settings.token_hash, settings.persons)
     return server

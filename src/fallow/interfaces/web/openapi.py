@@ -9,7 +9,7 @@ from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
 import fallow
-from fallow.interfaces.web import cluster_models, fleet_models, models, recent_models, report_models, series_models
+from fallow.interfaces.web import cluster_models, models, recent_models, report_models, series_models
 from fallow.interfaces.web.api_routes import Operation
 from fallow.interfaces.web.query_keys import REQUIRED, Key
 
@@ -17,7 +17,7 @@ _SCHEMAS = "#/components/schemas/"
 _BEARER = "HTTPBearer"
 _SCHEME = {"type": "http", "description": "The token of the page; on the socket none is needed.", "scheme": "bearer"}
 _ANY_ROUTE = {422: "It does not fit.", 503: "Nothing has been seen yet, or history cannot be read."}
-_MODULES = (models, cluster_models, report_models, series_models, fleet_models, recent_models)
+_MODULES = (models, cluster_models, report_models, series_models, recent_models)
 
 
 def described(operations: Iterable[Operation]) -> bytes:

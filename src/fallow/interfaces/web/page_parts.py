@@ -25,7 +25,7 @@ from fallow.core.visibility import ANYBODY
 from fallow.engine.daemon.sources import Sources
 from fallow.engine.machine.timezone import LocalZone
 from fallow.interfaces.render.colours import LOOKS
-from fallow.interfaces.web import cluster_page, dashboard, fleet_page, view_models
+from fallow.interfaces.web import cluster_page, dashboard, view_models
 from fallow.interfaces.web.cached_reads import CachedReads, Cost
 from fallow.interfaces.web.cluster_views import ClusterViews
 from fallow.interfaces.web.day import STEPS, Strips
@@ -129,13 +129,8 @@ class Renderer:
             html["guards"] = self._part("guards", "guards", guards=view_models.guards(board.guards))
         if board.cluster is not None:
             html["cluster"] = self._part("cluster", "cluster", cluster=self._cluster(board.cluster, board))
-        if board.fleet is not None:
-            view = fleet_page.fleet(board.fleet, self._sources.clock.wall_s())
-            html["fleet"] = self._part("fleet", "fleet", fleet=view)
         activities = {gpu.label: (gpu.activity, gpu.because) for gpu in board.status.gpus}
-        layout = " ".join(
-            (*activities, *(part for part in ("cluster", "fleet", "fillers", "guards") if part in html))
-        )
+        layout = " ".join((*activities, *(part for part in ("cluster", "fillers", "guards") if part in html)))
         return Parts(self._clock(board), html, layout, activities, dashboard.counts(board), next_s)
 
     async def page(

@@ -3,10 +3,10 @@
 import hmac
 
 from fallow.core.errors import WrongUsage
-from fallow.core.signed_question import hashed, is_signed
 from fallow.core.value import value
 from fallow.engine.config.listen_address import Address
 from fallow.engine.config.persons import KnownPerson
+from fallow.readers.token_file import hashed
 
 
 @value
@@ -38,16 +38,6 @@ class Settings:
             if hmac.compare_digest(word, person.token_hash):
                 found = Visitor(person)
         if self.token_hash is not None and hmac.compare_digest(word, self.token_hash):
-            found = Visitor()
-        return found
-
-    def signer(self, shown: str, target: str, wall_s: float) -> Visitor | None:
-        """Return who has signed a question that only reads, with a token that was not told; None if nobody has."""
-        found = None
-        for person in self.persons:
-            if is_signed(person.token_hash, target, wall_s, shown):
-                found = Visitor(person)
-        if self.token_hash is not None and is_signed(self.token_hash, target, wall_s, shown):
             found = Visitor()
         return found
 
