@@ -38,10 +38,6 @@ SOMEBODY = Party("?", "?")
 """It is unknown who held the GPU."""
 MANY_JOBS = "(many small jobs)"
 """The name for many small jobs of a user."""
-NAMELESS = "(users without an account)"
-"""The name for many users whom the machine knows by number only."""
-MOST_NAMELESS = 64
-"""Where there are more sets of holders than this after their jobs were put together, such users are too."""
 
 
 @value
@@ -115,11 +111,6 @@ def _job_of(command: str) -> str:
 def without_jobs(parties: Iterable[Party]) -> tuple[Party, ...]:
     """Return the same users, with a name for many small jobs."""
     return in_order(Party(one.user, one.job if one in (NOBODY, SOMEBODY) else MANY_JOBS) for one in parties)
-
-
-def without_numbers(parties: Iterable[Party]) -> tuple[Party, ...]:
-    """Return the same parties, with one name for all users without an account: one person may have thousands."""
-    return in_order(Party(NAMELESS, one.job) if one.user.isdigit() else one for one in parties)
 
 
 def in_order(parties: Iterable[Party]) -> tuple[Party, ...]:

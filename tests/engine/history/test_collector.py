@@ -169,8 +169,6 @@ def test_nobody_is_not_the_same_as_somebody_unseen() -> None:
 def test_a_crowd_on_one_card_is_told_in_few_words() -> None:
     crowd = [holder(pid, "ada", f"worker {pid}") for pid in range(500)]
     assert len(crew_text(gpu_status(0, Activity.BUSY, *crowd))) < 100
-    of_many = [holder(pid, str(100_000 + pid), "worker") for pid in range(500)]
-    assert len(crew_text(gpu_status(0, Activity.BUSY, *of_many, *crowd))) < 100, "one person may be that many users"
     same = [holder(pid, "ada", "worker") for pid in range(500)]
     assert parties_of_text(crew_text(gpu_status(0, Activity.BUSY, *same))) == (Party("ada", "worker"),)
 

@@ -67,16 +67,3 @@ def test_users_are_counted_by_name_up_to_a_number_and_the_rest_together() -> Non
     assert counted[UUID, "busy", "other"] == 4_900.0
     assert counted[UUID, "free", "-"] == 1.0, "nobody is no user"
     assert sum(counted.values()) == 5_000.0
-
-
-def test_a_person_with_thousands_of_user_numbers_takes_nobody_the_name_under_which_they_are_counted() -> None:
-    """A neighbour with a hundred numbers of /etc/subuid had everybody who came later counted as `other`."""
-    tally = Tally(longest_gap_s=3.0)
-    for number in range(1, 5_001):
-        gpu = held(0, holders=(Holder(1, 0, user=str(100_000 + number)),))
-        tally.witness(status(gpu, Activity.BUSY), float(number))
-    tally.witness(status(held(0, holders=(Holder(1, 0, user="bob"),)), Activity.BUSY), 5_001.0)
-    counted = tally.counts().activity_s
-    assert counted[UUID, "busy", "bob"] == 1.0
-    assert (len(counted), counted[UUID, "busy", "other"]) == (22, 4_980.0)
-    assert sum(counted.values()) == 5_000.0

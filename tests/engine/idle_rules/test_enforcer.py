@@ -534,10 +534,6 @@ def stop_after_stacks(resident: Resident, job: "subprocess.Popen[str]") -> None:
 def test_stacks_are_written_before_it_is_asked(
     patrol: Callable[..., Resident], start: Start, tmp_path: pathlib.Path
 ) -> None:
-    old = tmp_path / "state" / "simulated" / "stacks-eve-1-1.txt"
-    old.parent.mkdir(0o700, parents=True, exist_ok=True)
-    old.touch()
-    os.truncate(old, 1 << 30)  # more than all of them may take
     job, resident = start("def forgotten():\n    signal.pause()\nforgotten()"), patrol({**RULE, "dump_stacks": True})
     stop_after_stacks(resident, job)
     (written,) = (tmp_path / "state" / "simulated").glob("stacks-*.txt")

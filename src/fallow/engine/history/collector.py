@@ -14,7 +14,6 @@ from fallow.core.gpu import Holder
 from fallow.core.gpu_status import GpuStatus, Status, people_on
 from fallow.core.interval import (
     MANY_JOBS,
-    MOST_NAMELESS,
     NOBODY,
     SOMEBODY,
     Card,
@@ -22,7 +21,6 @@ from fallow.core.interval import (
     in_order,
     parties_of,
     party_of,
-    without_numbers,
 )
 from fallow.core.units import printable
 from fallow.core.unknown import Unknown
@@ -219,5 +217,4 @@ def _row(holder: Holder) -> list[str | int]:
 def _few(parties: tuple[Party, ...]) -> tuple[Party, ...]:
     if len(parties) <= _MOST_HOLDERS:
         return parties
-    users = in_order(Party(party.user, MANY_JOBS) for party in parties)
-    return users if len(users) <= MOST_NAMELESS else without_numbers(users)
+    return in_order(Party(party.user, MANY_JOBS) for party in parties)

@@ -14,7 +14,6 @@ YIELD_BOUNDS_S = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 _MOST_REASONS = 500
 _OTHER_REASONS = ("any", "other reasons")
 _MOST_USERS = 100
-_MOST_WITHOUT_ACCOUNT = 20  # one person may have thousands of such numbers, and takes nobody's name away by them
 _NO_USERS = (NOBODY.user, SOMEBODY.user)
 OTHER_USERS = "other"
 """All users beyond those that are counted by name."""
@@ -31,7 +30,6 @@ class Tally:
         self._actions: dict[tuple[str, str], int] = {}
         self._unknowns: dict[tuple[str, str], int] = {}
         self._users: set[str] = set()
-        self._numbers: set[str] = set()
         self._before_s: float | None = None
 
     def witness(self, status: Status, at_s: float) -> None:
@@ -77,10 +75,9 @@ class Tally:
         """Return the name under which a user is counted: only the first ones have their own."""
         if user in _NO_USERS:
             return user
-        known, most = (self._numbers, _MOST_WITHOUT_ACCOUNT) if user.isdigit() else (self._users, _MOST_USERS)
-        if user not in known and len(known) >= most:
+        if user not in self._users and len(self._users) >= _MOST_USERS:
             return OTHER_USERS
-        known.add(user)
+        self._users.add(user)
         return user
 
     def _add_unknowns(self, gpu: Gpu) -> None:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from fallow.actuators.files.state_folder import OWN_FOLDER
 from fallow.core.activity import Activity
 from fallow.core.errors import FallowError, NotPermitted
-from fallow.core.interval import MOST_NAMELESS, Card, Interval, Party, without_jobs, without_numbers
+from fallow.core.interval import Card, Interval, Party, without_jobs
 from fallow.core.units import is_number
 from fallow.engine.history import rollup
 from fallow.engine.history import samples as sampled
@@ -303,11 +303,8 @@ def _few(sums: _Sums, most: int) -> _Sums:
         return sums
     by_time = sorted(sums, key=lambda key: -sums[key][0])
     few = {key: sums[key] for key in by_time[:most]}
-    told = {parties: without_jobs(parties) for _, parties in by_time[most:]}
-    if len(set(told.values())) > MOST_NAMELESS:
-        told = {parties: without_numbers(users) for parties, users in told.items()}
     for activity, parties in by_time[most:]:
-        so_far = few.setdefault((activity, told[parties]), [0, 0, 0])
+        so_far = few.setdefault((activity, without_jobs(parties)), [0, 0, 0])
         for at, more in enumerate(sums[activity, parties]):
             so_far[at] += more
     return few

@@ -143,7 +143,7 @@ class ProcessJobActions:
             living = [Process(row.pid, row.birth) for row in self._tree.living()]
 
             def write() -> Outcome:
-                return stack_dump.write_stacks(self._world, living, self._job.user, first, Helpers(now))
+                return stack_dump.write_stacks(self._world, living, first, Helpers(now))
 
             steps.append(Step(stack_dump.WORDS, lambda: Beside("py-spy", write, now, stack_dump.LIMIT_S)))
         if command is not None:

@@ -91,7 +91,7 @@ class ForegroundJobActions:
         """Write the stacks now: in a thread, py-spy could be reaped together with the children of the job."""
         root = self._tree.root
         processes = [Process(row.pid, row.birth) for row in self._tree.living()]
-        return done(stack_dump.write_stacks(self._world, processes, self._world.user, root, self._helpers))
+        return done(stack_dump.write_stacks(self._world, processes, root, self._helpers))
 
     def ask(self, action: Ask) -> Outcome:
         """Send the polite signal to every process."""

@@ -19,12 +19,12 @@ _NOBODY = 65534
 WORDS = "write its Python stacks to a file"
 
 
-def write_stacks(world: World, processes: Sequence[Process], user: str, first: Process, helpers: Helpers) -> Outcome:
+def write_stacks(world: World, processes: Sequence[Process], first: Process, helpers: Helpers) -> Outcome:
     """Write the stacks of processes of a job to a new file in the state folder; the outcome names the file.
 
-    `first` is the process by which the job is known. The files of earlier jobs go where all take too much.
+    `first` is the process by which the job is known. Of the files of earlier jobs only the newest stay.
     """
-    file = stack_file_name(user, first.pid, first.birth)
+    file = stack_file_name(first.pid, first.birth)
     try:
         words = py_spy.dump(
             processes, world.proc, world.state_folder, file, helpers, world.environ, looks_as=_LooksAs(world.proc)
