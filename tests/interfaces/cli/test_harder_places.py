@@ -79,15 +79,15 @@ def test_a_hold_on_the_watcher_holds_the_job(simulated: Fallow) -> None:
 )
 def test_nothing_that_a_protection_says_can_end_the_watching(simulated: Fallow, content: bytes) -> None:
     watched = warned(simulated, "sleep", "600")
-    protection = pathlib.Path(simulated.environ["FALLOW_CLAIM_DIR"]) / "protection-7"
+    protection = pathlib.Path(simulated.environ["FALLOW_CLAIM_DIR"]) / "protection-700000000"
     protection.write_bytes(content)
     assert goes_on(watched)
     for words in (("--list",), ("--list", "--json")):
         listed = simulated("protect", *words)
         assert listed.returncode == 0, listed.stderr
-        assert "7" in listed.stdout
+        assert "700000000" in listed.stdout
         assert "\x1b" not in listed.stdout
-    assert simulated("protect", "--release", "7").returncode == 0
+    assert simulated("protect", "--release", "700000000").returncode == 0
     watched.communicate(timeout=LIMIT_S)
     assert watched.returncode == 124
 

@@ -95,6 +95,7 @@ def test_a_gpu_is_named_as_people_name_it_and_by_its_uuid_where_it_cannot_be_rea
         (("--for", "0"), "at most a year"),
         (("--for", "soon"), "is not a duration"),
         (("nonsense", "--for", "1h"), "no GPU 'nonsense'"),
+        (("user:rooot", "--for", "1h"), "there is no user 'rooot' on this machine; did you mean root?"),
         (("pid:x", "--for", "1h"), "is not a process"),
         (("pid:4000000", "--for", "1h"), "no process 4000000"),
         (("--release", "abc"), "'abc' is not an id of a protection; fallow protect --list shows them"),
@@ -162,13 +163,68 @@ def test_a_hold_ends_by_itself(protections: ProtectionFolder) -> None:
     assert protections.active(1000.0) == []
 
 
-@pytest.mark.parametrize("rubbish", [b"", b"[]", b'{"target": "moon", "until": 5, "why": ""}', b"\xff"])
-def test_a_hold_that_makes_no_sense_covers_everything(
+RUBBISH = [
+    b"",
+    b"[]",
+    b"\xff",
+    b'{"target": "moon", "until": 5, "why": ""}',
+    b'{"target": ["all"], "until": 5, "why": ""}',
+    b'{"target": "all", "until": "5", "why": ""}',
+    b'{"target": "all", "until": true, "why": ""}',
+    b'{"target": "all", "until": 5}',
+    b'{"target": "gpu:\\ud800", "until": 5, "why": ""}',
+    b'{"target": "pid:%s@1", "until": 5, "why": ""}' % (b"9" * 400),
+    b"[" * 8000,
+    b'{"target": "all", "until": 5, "why": "%s"}' % (b"x" * 9000),
+]
+
+
+@pytest.mark.parametrize("rubbish", RUBBISH, ids=range(len(RUBBISH)))
+def test_what_makes_no_sense_protects_everything_as_somebody_s_and_is_told_once(
     protections: ProtectionFolder, tmp_path: pathlib.Path, rubbish: bytes
 ) -> None:
-    (tmp_path / "claims" / "protection-1").write_bytes(rubbish)
-    (protection,) = protections.active(1e12)
-    assert protection.target == Everything()
+    (tmp_path / "claims" / "protection-100000001").write_bytes(rubbish)
+    told: list[str] = []
+    for _ in range(2):
+        (protection,) = protections.active(1e12, told.append)
+        assert (protection.target, protection.by_user) == (Everything(), "somebody")
+    assert told == [str(protection)]
+    protections.release(100000001)
+    assert protections.active(1e12) == []
+
+
+@pytest.mark.parametrize("kind", ["pipe", "link", "folder", "open to all"])
+def test_what_is_no_file_of_its_owner_alone_protects_everything_and_is_not_waited_for(
+    protections: ProtectionFolder, tmp_path: pathlib.Path, kind: str
+) -> None:
+    path, real = tmp_path / "claims" / "protection-100000001", tmp_path / "real"
+    real.write_text('{"target": "gpu:x", "until": null, "why": ""}')
+    match kind:
+        case "pipe":
+            os.mkfifo(path)
+        case "link":
+            path.symlink_to(real)
+        case "folder":
+            path.mkdir()
+        case _:
+            path.write_text(real.read_text())
+            path.chmod(0o666)
+    (protection,) = protections.active(0.0)
+    assert (protection.target, protection.by_user) == (Everything(), "somebody")
+
+
+def test_more_than_a_thousand_protect_everything(protections: ProtectionFolder, tmp_path: pathlib.Path) -> None:
+    for number in range(1001):
+        (tmp_path / "claims" / f"protection-{100000000 + number}").touch()
+    (protection,) = protections.active(0.0)
+    assert (protection.target, protection.by_user) == (Everything(), "somebody")
+
+
+def test_the_first_digits_of_an_id_will_do_where_only_one_protection_has_them(simulated: Fallow) -> None:
+    (placed,) = json.loads(simulated("protect", "--for", "1h", "--json").stdout)["protections"]
+    done = simulated("protect", "--release", str(placed["id"])[:4])
+    assert done.returncode == 0
+    assert str(placed["id"]) in done.stderr
 
 
 @pytest.mark.as_root
@@ -182,21 +238,3 @@ def test_only_its_owner_or_root_can_release_a_hold_and_everybody_sees_it(open_fo
     assert code == 77
     assert f"protection {number} is {ADA}'s" in err
     assert users.run(ADA, "protect", "--release", number)[0] == 0
-
-
-def test_a_hold_outlives_the_folder_that_somebody_cleaned_away(tmp_path: pathlib.Path) -> None:
-    from fallow.actuators.claims.folder import ClaimFolder
-    from fallow.actuators.claims.protections import ProtectionFolder
-    from fallow.core.protections import Everything
-    from fallow.readers.proc import user_name
-
-    path = tmp_path / "claims"
-    protections = ProtectionFolder(ClaimFolder(str(path)), user_name)
-    protections.place(Everything(), 1000.0, "a long experiment")
-    assert [protection.why for protection in protections.active(0.0)] == ["a long experiment"]
-    path.rename(tmp_path / "elsewhere")
-    assert [protection.why for protection in protections.active(1.0)] == ["a long experiment"], (
-        "nobody has released it"
-    )
-    assert [protection.why for protection in protections.active(2.0)] == ["a long experiment"]
-    assert protections.active(1000.0) == [], "its time is over"

@@ -267,19 +267,3 @@ def test_there_is_no_socket_where_others_could_change_it(tmp_path: pathlib.Path)
         SocketFile(str(tmp_path / "full" / "fallow.sock"), 1)
     with pytest.raises(FallowError, match="at most 107 bytes"):
         SocketFile(str(tmp_path / ("x" * 120)), 1)
-
-
-@pytest.mark.as_root
-def test_the_holds_of_one_user_through_the_socket_are_counted(open_folder: pathlib.Path, start_daemon: Start) -> None:
-    users = Users(open_folder)
-    environ = {**users.environ, "FALLOW_STATE_DIR": str(open_folder / "state")}
-    start_daemon(environ)
-    claims = open_folder / "claims"
-    for number in range(1, 51):
-        file = claims / f"protection-{number}"
-        file.write_text(json.dumps({"target": "all", "until": 3e9, "why": ""}))
-        os.chown(file, ADA, ADA)
-    users.environ["FALLOW_STATE_DIR"] = str(open_folder)
-    code, _, err = users.run(ADA, "protect", "--for", "1h")
-    assert code == 2
-    assert "has 50 protections" in err

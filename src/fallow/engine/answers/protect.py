@@ -1,6 +1,5 @@
 """Place, find and release protections, through the daemon if one runs."""
 
-import os
 from collections.abc import Sequence
 
 from fallow.core.board import protected_otherwise
@@ -30,7 +29,6 @@ def place(asker: Asker, subject: str, for_s: float, why: str) -> Protection:
     placed = None if daemon is None or status is None else daemon.protect(target, for_s, reason_of(why))
     if placed is not None:
         return placed
-    world.protections.demand_room(os.geteuid(), world.clock.wall_s())
     number = world.protections.place(target, until_s, why)
     return Protection(number, target, until_s, reason_of(why), world.user)
 

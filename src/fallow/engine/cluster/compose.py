@@ -112,13 +112,12 @@ class NoEyes:
 def _own_protections(run: Run) -> Callable[[], Sequence[Protection]]:
     """Return a reader of the protections for the cluster's thread alone; in doubt everything is protected."""
     world = run.world
-    beside = world.protections
     opened: list[ProtectionFolder] = []
 
     def active() -> Sequence[Protection]:
         if not opened:
             folder = ClaimFolder(folder_path(world.environ))
-            opened.append(ProtectionFolder(folder, user_name, world.proc, beside=beside))
+            opened.append(ProtectionFolder(folder, user_name, world.proc))
         return opened[0].active(world.clock.wall_s())
 
     return active

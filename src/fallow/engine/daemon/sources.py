@@ -137,7 +137,6 @@ class Sources:
         target, now_s = self._target(subject), self.clock.wall_s()
         if isinstance(target, OneClusterJob) and peer is not None and peer.uid not in (0, os.geteuid()):
             self._demand_own_job(target, user_name(peer.uid))
-        self._protections.demand_room(os.geteuid() if peer is None else peer.uid, now_s)
         number = _as(peer, lambda: self._protections.place(target, now_s + for_s, why))
         by = self.user if peer is None else user_name(peer.uid)
         return Protection(number, target, now_s + for_s, reason_of(why), by)

@@ -198,7 +198,7 @@ def _serve(
         publisher,
         daemon.journal.last,
         daemon.past,
-        ProtectionFolder(folder, user_name, world.proc, beside=world.protections),  # only the server's thread uses it
+        ProtectionFolder(folder, user_name, world.proc),  # only the server's thread uses it
         world.proc,
         world.clock,
         world.simulated,
