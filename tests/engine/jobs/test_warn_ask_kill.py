@@ -185,48 +185,6 @@ def test_a_protected_pid_below_many_others_is_followed_up_once_for_all_ticks_and
     assert 0 < deep.steps <= 2 * 65
 
 
-class SlowToDescribe(Scheduler):
-    """Twenty jobs, each of which takes a third of a second to describe."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.clock: DrivenClock | None = None
-        self.warned: set[object] = set()
-
-    def jobs(self, snapshot: Snapshot, _: Mapping[str, Reservations] = NOTHING_READ) -> Sequence[Job]:
-        return [replace(job, key=number) for job in super().jobs(snapshot) for number in range(20)]
-
-    def __call__(self, job: Job) -> JobActions:
-        self.about = job.key
-        return self
-
-    def describe(self) -> tuple[AffectedProcess, ...]:
-        assert self.clock is not None
-        self.clock.sleep(0.3)
-        return super().describe()
-
-    def warn(self, action: Warn) -> Outcome | None:
-        self.warned.add(self.about)
-        return None
-
-
-def test_many_jobs_that_are_due_at_once_delay_no_tick_and_each_has_its_turn(
-    tmp_path: pathlib.Path, clusters: list[Cluster]
-) -> None:
-    """800 idle jobs of one user made one tick take 40 seconds, in which nothing of others was seen."""
-    scheduler = SlowToDescribe()
-    cluster = Cluster(tmp_path, scheduler)
-    clusters.append(cluster)
-    scheduler.clock = cluster.clock
-    longest_s = 0.0
-    for _ in range(20):
-        began_s = cluster.clock.monotonic_s()
-        cluster.idle(1)
-        longest_s = max(longest_s, cluster.clock.monotonic_s() - began_s)
-    assert longest_s < 2.5
-    assert scheduler.warned == set(range(20))
-
-
 def test_jobs_of_another_owner_are_warned_then_asked_through_its_ports(
     tmp_path: pathlib.Path, clusters: list[Cluster]
 ) -> None:

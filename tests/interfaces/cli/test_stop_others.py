@@ -5,21 +5,18 @@ import pathlib
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 
 import pytest
 
 from tests.actuators.claims.test_users import ADA, BOB, Users
-from tests.engine.idle_rules.test_dodged import SUDO
 from tests.interfaces.cli.stopped import is_running
 from tests.places import LIMIT_S
 from tests.standin import Process, World
-from tests.waiting import end, until
+from tests.waiting import end
 
 pytestmark = pytest.mark.as_root
 GIB = 2**30
 Start = Callable[[int], "subprocess.Popen[bytes]"]
-Join = Callable[[int, str, int], None]
 
 
 @pytest.fixture
@@ -98,118 +95,12 @@ def test_a_gpu_with_jobs_of_two_users_is_left_as_it_is_and_mine_takes_only_ones_
     assert is_running(theirs.pid)
 
 
-@pytest.fixture
-def unit() -> Iterator[Join]:
-    """Put a process into the cgroup of a unit, or of a container, of its user's own service manager."""
-    roots = map(pathlib.Path, ("/sys/fs/cgroup", "/sys/fs/cgroup/unified", "/sys/fs/cgroup/systemd"))
-    root = next((path for path in roots if (path / "cgroup.procs").exists()), None)
-    if root is None:
-        pytest.skip("a process of a unit needs cgroups")
-    assert root is not None
-    made: list[pathlib.Path] = []
-
-    def join(uid: int, name: str, pid: int) -> None:
-        folder = root / "user.slice" / f"user-{uid}.slice" / f"user@{uid}.service" / "app.slice" / name
-        folder.mkdir(parents=True, exist_ok=True)
-        made.append(folder)
-        (folder / "cgroup.procs").write_text(str(pid))
-
-    yield join
-    for folder in made:
-        until(lambda folder=folder: not (folder / "cgroup.procs").read_text(), pause_s=0.05)
-        for each in (folder, *folder.parents):
-            with suppress(OSError):
-                if each.is_relative_to(root / "user.slice"):
-                    each.rmdir()
-
-
-@pytest.mark.parametrize(
-    ("cgroup", "subject"),
-    [("train.service", "unit:train"), (f"libpod-{'ab' * 32}.scope", f"container:{'ab' * 32}")],
-)
-def test_a_unit_or_container_of_another_with_the_same_name_keeps_nobody_from_stopping_theirs(
-    users: Users, cards: World, unit: Join, start: Start, cgroup: str, subject: str
-) -> None:
-    mine, theirs = start(ADA), start(BOB)
-    cards[0].compute = [Process(mine.pid, GIB)]
-    cards[1].compute = [Process(theirs.pid, GIB)]
-    unit(ADA, cgroup, mine.pid)
-    unit(BOB, cgroup, theirs.pid)
-    _, out, err = stop(users, ADA, subject, "--dry-run")
-    assert f"{ADA}'s job {mine.pid} (sleep)" in out + err
-    assert str(theirs.pid) not in out + err
-    mine.kill()
-    mine.wait(LIMIT_S)
-    cards[0].compute = []
-    code, _, err = stop(users, ADA, subject, "--dry-run")
-    assert (code, "is not yours, so nothing is stopped" in err) == (77, True), err
-
-
 def test_root_stops_anybodys_job(users: Users, cards: World, start: Start) -> None:
     theirs = start(BOB)
     cards[0].compute = [Process(theirs.pid, GIB)]
     code, out, err = stop(users, 0, "0", "--yes")
     assert code == 0, out + err
     assert theirs.wait(LIMIT_S) == -15
-
-
-def root_stops_what_it_started(users: Users, cards: World, keeper: "subprocess.Popen[bytes]") -> None:
-    """Root ends the job on GPU 0, which tells its pid first, whatever the one who started it calls itself."""
-    try:
-        assert keeper.stdout is not None
-        pid = int(keeper.stdout.readline())
-        cards[0].compute = [Process(pid, GIB)]
-        code, out, err = stop(users, 0, "0", "--yes")
-        assert code == 0, out + err
-        assert not is_running(pid)
-    finally:
-        keeper.kill()
-
-
-@pytest.mark.more
-def test_a_user_cannot_pass_a_job_off_as_a_filler_by_a_name(users: Users, cards: World) -> None:
-    script = "sleep 1000 & echo $!; wait"
-    with subprocess.Popen(
-        ["sh", "-c", script, "fallow.engine.fill.keeper"],
-        user=BOB,
-        group=BOB,
-        extra_groups=[],
-        start_new_session=True,
-        cwd="/",
-        stdout=subprocess.PIPE,
-    ) as keeper:
-        root_stops_what_it_started(users, cards, keeper)
-
-
-@pytest.mark.more
-def test_a_user_cannot_pass_a_job_off_as_a_filler_by_an_argument_of_roots_program(users: Users, cards: World) -> None:
-    """As by a wrong name at a terminal, which stays among the words of `login` above the session that follows."""
-    script = f"setpriv --reuid {BOB} --regid {BOB} --clear-groups sleep 1000 & echo $!; wait"
-    words = ["sh", "-c", script, "login", "--", "fallow.engine.fill.keeper"]
-    with subprocess.Popen(words, start_new_session=True, cwd="/", stdout=subprocess.PIPE) as keeper:
-        root_stops_what_it_started(users, cards, keeper)
-
-
-@pytest.mark.more
-def test_a_user_cannot_pass_a_job_off_as_a_filler_by_a_setuid_program(
-    users: Users, cards: World, open_folder: pathlib.Path
-) -> None:
-    """As by `sudo -A fallow.engine.fill.keeper`, which runs a program of the caller's as the caller."""
-    sudo = open_folder / "sudo"
-    subprocess.run(["cc", "-x", "c", "-o", str(sudo), "-"], input=SUDO, text=True, check=True)
-    sudo.chmod(0o4755)
-    with subprocess.Popen(
-        ["python3", "fallow.engine.fill.keeper"],
-        executable=str(sudo),
-        user=BOB,
-        group=BOB,
-        extra_groups=[],
-        start_new_session=True,
-        cwd="/",
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-    ) as keeper:
-        root_stops_what_it_started(users, cards, keeper)
 
 
 def test_root_is_bound_by_a_users_protection(users: Users, cards: World, start: Start) -> None:

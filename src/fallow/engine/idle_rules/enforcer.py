@@ -4,7 +4,7 @@ Each rule judges every job that it covers (see gpu_jobs.py) as `fallow run --idl
 same driver (engine/jobs/warn_ask_kill.py). A rule only reports unless it says `act = true`.
 """
 
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import partial
 
 from fallow.core.board import Counting
@@ -31,8 +31,6 @@ from fallow.engine.owners.known import KnownOwners
 from fallow.engine.park.parking import Parking
 from fallow.policies.arbiter import command_fits
 from fallow.readers.terminals import Terminals
-
-_ACTIONS_TAKE_S = 0.5
 
 
 class RuleEnforcer:
@@ -115,23 +113,11 @@ class RuleEnforcer:
                     self._returned.stopped(state.job)
                 del self._states[name, key]
         rules = [(rule, job_rule, self._gpus_of(rule, snapshot)) for rule, job_rule in self._rules]
-        for job in self._in_turn(jobs):
+        for job in jobs.values():
             for rule, job_rule, uuids in rules:
                 judged = self._state_of(rule, job_rule, job, uuids)
                 if judged is not None:
                     self._judge(judged, job, snapshot, protections)
-
-    def _in_turn(self, jobs: Mapping[Hashable, Job]) -> Iterator[Job]:
-        """Yield all jobs, first the one that had to wait at the last tick; after a while the driver only counts.
-
-        One user may have a thousand jobs, and each action reads all processes and writes to the journal.
-        """
-        clock, driver, keys = self._run.world.clock, self._driver, list(jobs)
-        began_s, first = clock.monotonic_s(), keys.index(driver.postponed) if driver.postponed in jobs else 0
-        driver.is_hurried, driver.postponed = False, None
-        for key in (*keys[first:], *keys[:first]):
-            yield jobs[key]
-            driver.is_hurried = clock.monotonic_s() - began_s > _ACTIONS_TAKE_S
 
     def _state_of(self, rule: Idle, job_rule: JobRule, job: Job, uuids: set[str]) -> JobState | None:
         """Return the state of the job under the rule; None if the rule does not cover it or another one stops it."""

@@ -10,8 +10,7 @@ A GPU without processes is held by the process that has claimed it, if the kerne
 
 A process belongs to no job, and is never touched, if /proc does not show it, its owner or its command; if fallow
 runs it now or depends on it; if our own or root's fallow watches it or fills with it; and if it serves all users of
-the machine, as a display server, a monitor of root or the MPS server does. A name alone does not make it so: its
-program must be root's. A monitor of another user holds no GPU, so a process that holds one is none.
+the machine, as a display server, a monitor or the MPS server does.
 
 A daemon adopts orphans, so what a command of a rule left running becomes its child. That is a job like any other.
 """
@@ -51,13 +50,10 @@ _MPS = "nvidia-cuda-mps-server"
 _SERVES_EVERYBODY = {
     *(_MPS, "nvidia-cuda-mps-control", "Xorg", "X", "Xwayland", "gnome-shell", "gdm", "sddm", "lightdm"),
     *("kwin_x11", "kwin_wayland", "plasmashell", "weston", "sway", "mutter"),
+    *MONITORS,
 }
 _MIXED = Unknown("they share a GPU through MPS")
-_LOOK_ENDED = "ZX"
 _CLAIM = "FALLOW_CLAIM"
-_LONGEST_VARIABLE = 4096  # its user may make it 128 KiB long, in each of thousands of processes
-_LOOK_AGAIN_AFTER = 5  # looks at which a process of no job is passed over, while its command stays the same
-_PassedOver = tuple[str | Unknown, int]
 JobKey = tuple[str, int | str] | tuple[str, int | None, str, str]
 """The user, and the session at which the way up ends, with its claim; or the key of an owner that ends as a whole."""
 
@@ -70,7 +66,7 @@ class _Known:
     user: str
     command: str
     environ: Mapping[str, str]
-    """The beginning of its variables that say something about its job, as it was started."""
+    """Its variables that say something about its job, as it was started."""
 
 
 class JobFinder:
@@ -89,7 +85,6 @@ class JobFinder:
         self._known: dict[Process, _Known] = {}
         self._servers: set[Process] = set()
         self._claim_owners = ClaimOwners(world.proc, world.clock)
-        self._passed_over: dict[Process, _PassedOver] = {}
 
     def jobs(self, snapshot: Snapshot, reservations: Mapping[str, Reservations] = NOTHING_READ) -> list[Job]:
         """Return all jobs of people that hold a GPU now; claims in `reservations` are not read again."""
@@ -110,7 +105,6 @@ class JobFinder:
         self._on = {process: cards for process, cards in self._on.items() if cards}
         self._known = {process: known for process, known in self._known.items() if process in self._on}
         self._servers.intersection_update(self._on)
-        self._passed_over = {process: was for process, was in self._passed_over.items() if process in self._on}
         return self._grouped(snapshot.host, order, doubtful)
 
     def is_fallows(self, pid: int) -> bool:
@@ -139,14 +133,12 @@ class JobFinder:
 
     def is_alive(self, process: Process) -> bool:
         """Return whether it is the same process, and has not ended."""
-        return _is(process, self._living(process.pid))
+        return not self._world.proc.has_ended(process.pid, process.birth)
 
     def _living(self, pid: int) -> Stat | None:
-        """Return its stat unless it has ended; if only its first thread has, it looks like one that has."""
+        """Return its stat unless it has ended: the driver may list it a moment longer."""
         stat = self._world.proc.stat(pid)
-        if stat is None or stat.state not in _LOOK_ENDED:
-            return stat
-        return None if self._world.proc.has_ended(pid, stat.birth) else stat
+        return None if stat is None or not self.is_alive(Process(pid, stat.birth)) else stat
 
     def _grouped(self, host: str, order: list[str], doubtful: list[str]) -> list[Job]:
         members: dict[JobKey, dict[Process, str]] = {}
@@ -225,16 +217,9 @@ class JobFinder:
     def _learn(self, process: Process) -> _Known | None:
         known = self._known.get(process)
         if known is None:
-            # The same process may become another program, and so belong to a job.
-            command, (before, looks) = self._world.proc.command(process.pid), self._passed_over.get(process, ("", 0))
-            if command == before and looks < _LOOK_AGAIN_AFTER:
-                self._passed_over[process] = before, looks + 1
-                return None
-            known = self._look_at(process)
-            if known is None:
-                self._passed_over[process] = command, 0
-                return None
-            self._known[process] = known
+            known = self._look_at(process)  # the same process may become another program, and so belong to a job
+            if known is not None:
+                self._known[process] = known
         return known
 
     def _look_at(self, process: Process) -> _Known | None:
@@ -246,13 +231,11 @@ class JobFinder:
         names = proc.trusted_names(process.pid)
         if _MPS in names:
             self._servers.add(process)
-        serve = _SERVES_EVERYBODY | MONITORS if proc.uid(process.pid) == 0 else _SERVES_EVERYBODY
-        if not serve.isdisjoint(names):
+        if not _SERVES_EVERYBODY.isdisjoint(names):
             return None
         if stat.of_kernel or self._is_ours(process.pid):
             return None
-        found = proc.variables(process.pid, _CLAIM, VARIABLE) or {}
-        environ = {name: text[:_LONGEST_VARIABLE] for name, text in found.items()}
+        environ = proc.variables(process.pid, _CLAIM, VARIABLE) or {}
         session, claim = self._top_session(stat, user), environ.get(_CLAIM)
         return _Known((user, session if claim is None else f"{session}:{claim}"), user, command, environ)
 

@@ -15,7 +15,7 @@ Every action is in the journal with its reason and its outcome. A dry run differ
 """
 
 import os
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from typing import assert_never
 
 from fallow.core.actions import Ask, CancelWarning, JobAction, Kill, Warn, in_words, kind_of, what_follows
@@ -63,10 +63,6 @@ class WarnAskKill:
         self._rest_power = RestPower(run.journal)
         self._pauses = Pauses(run)
         self._lineage = Lineage(run.world)
-        self.is_hurried = False
-        """True once a tick has taken long enough: what would be done now waits for the next one."""
-        self.postponed: Hashable = None
-        """The key of the first job that had to wait."""
 
     def change(self, protect_rules: ProtectRules, limit: RateLimit) -> None:
         """Apply what the config protects, and how many jobs may be stopped; what was done before counts."""
@@ -85,10 +81,6 @@ class WarnAskKill:
             if step is None:
                 continue
             self._pauses.report(state)
-            if self.is_hurried and state.rule.acts and step.actions:
-                self.postponed = state.job.key if self.postponed is None else self.postponed
-                state.refuse(policy, snapshot.at_s)
-                continue
             if state.rule.acts and not self._allowed(state, target, step, gpus, protections, snapshot):
                 state.refuse(policy, snapshot.at_s)
                 continue
