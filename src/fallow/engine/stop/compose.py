@@ -27,5 +27,5 @@ def stop_by_hand(run: Run, how: HowToStop, *, alone: bool = False) -> tuple[Jobs
     protect_rules = ProtectRules(frozenset(kept.users), kept.commands, kept.groups, groups)
     owners = KnownOwners(world, run.say)
     finder = JobFinder(world, owners, OptOuts(kept.units, kept.notebooks), watched_too=True)
-    jobs = JobsByHand(world, owners, finder, alone=alone)
+    jobs = JobsByHand(world, owners, finder)
     return jobs, StopByHand(run, jobs, ActionsOnProcesses(run, finder, owners, world.terminals()), protect_rules, how)

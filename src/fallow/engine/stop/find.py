@@ -12,7 +12,6 @@ from itertools import islice
 from fallow.core.did_you_mean import did_you_mean
 from fallow.core.errors import NothingFound, NotPermitted
 from fallow.core.gpu import Gpu, Snapshot
-from fallow.core.gpu_status import people_on
 from fallow.core.job import Job
 from fallow.core.owner import OwnerKind
 from fallow.core.ports import Depth
@@ -62,10 +61,8 @@ class FoundJob:
 class JobsByHand:
     """Finds jobs for one command. It remembers who was hidden, so that later looks are cheap."""
 
-    def __init__(self, world: World, owners: KnownOwners, finder: JobFinder, *, alone: bool = False) -> None:
-        """`alone`: the daemon is not asked who is on a GPU that we may not see."""
+    def __init__(self, world: World, owners: KnownOwners, finder: JobFinder) -> None:
         self._world = world
-        self._alone = alone
         self._owners = owners
         self._finder = finder
         self._hidden = HiddenHolders(world)
@@ -101,9 +98,7 @@ class JobsByHand:
         snapshot, jobs = self.jobs_with_owners()
         found: dict[object, FoundJob] = {}
         for subject in subjects:
-            parts = [self._part(job, subject, snapshot) for job in self._named(subject, jobs)]
-            if isinstance(subject, SomeGpus):
-                self._refuse_unseen(subject, snapshot, mine=any(job.users == {self._world.user} for job in parts))
+            parts = [self._part(job, subject, snapshot) for job in jobs if concerns(subject, job)]
             if not parts:
                 raise self._nothing(subject, snapshot, jobs)
             self._refuse_others(subject, parts, snapshot)
@@ -113,16 +108,6 @@ class JobsByHand:
                 whole = next(job for job in jobs if job.key == part.key)
                 found[part.key] = self._described(self._only(whole, members, snapshot), whole, snapshot)
         return list(found.values())
-
-    def _named(self, subject: JobSubject, jobs: Sequence[Job]) -> list[Job]:
-        """Return the jobs that a subject names: of owners with that name one's own, unless one is root or has none.
-
-        Users choose names of units, and of cgroups as containers have: another's must not keep anybody from theirs.
-        """
-        named = [job for job in jobs if concerns(subject, job)]
-        if os.geteuid() == 0 or not isinstance(subject, NamedOwner):
-            return named
-        return [job for job in named if job.users == {self._world.user}] or named
 
     def _part(self, job: Job, subject: JobSubject, snapshot: Snapshot) -> Job:
         """Return what of a job is meant: all of it, or its processes on these GPUs, or one of them.
@@ -176,19 +161,6 @@ class JobsByHand:
                 if gpu.uuid in subject.uuids and unknown is not None:
                     sentence = f"whose pid {unknown} on GPU {gpu.label} is cannot be told, so nothing is stopped"
                     raise NotPermitted(sentence, way)
-
-    def _refuse_unseen(self, subject: SomeGpus, snapshot: Snapshot, *, mine: bool) -> None:
-        """Raise NotPermitted if the daemon sees somebody else on a GPU whom we may not see."""
-        told = None if self._alone or os.geteuid() == 0 else self._world.daemon(lambda _: None).status()
-        seen = {gpu.uuid: _pids(gpu) for gpu in snapshot.gpus}
-        for gpu in () if told is None else told.gpus:
-            for holder in people_on(gpu) if gpu.uuid in subject.uuids else ():
-                if holder.user == self._world.user or holder.pid in seen.get(gpu.uuid, ()):
-                    continue
-                whose = "somebody" if isinstance(holder.user, Unknown) else printable(holder.user)
-                sentence = f"{whose}'s {self._process(holder.pid)} is on GPU {gpu.label}, so nothing is stopped"
-                way = "`fallow stop mine` stops yours alone" if mine else "ask its user, or root"
-                raise NotPermitted(f"{sentence}: that needs root", way)
 
     def _nothing(self, subject: JobSubject, snapshot: Snapshot, jobs: Sequence[Job]) -> NothingFound:
         match subject:
