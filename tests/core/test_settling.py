@@ -2,14 +2,12 @@
 
 from collections.abc import Iterable
 
-from hypothesis import example, given
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fallow.core.activity import Activity, Finding
-from fallow.core.gpu_status import Status, seen
 from fallow.core.reasons import Reason
-from fallow.core.settling import SETTLING_S, Settled, Settling, settle
-from tests.core.gpus import held
+from fallow.core.settling import SETTLING_S, Settling, settle
 
 LONGEST_GAP_S = 3.0
 WHY = Reason("free")
@@ -88,41 +86,6 @@ def test_a_gap_in_the_looking_counts_nothing() -> None:
     assert settle(before, Finding(Activity.IDLE, WHY), 3610.0, LONGEST_GAP_S)[0].for_s == 5.0
     settling = Settling(Activity.BUSY, 10.0, 50.0, 9.0, idle=False, settling=True)
     assert settle(settling, Finding(Activity.IDLE, WHY), 3610.0, LONGEST_GAP_S)[0].quiet_s == 0.0
-
-
-@example([(Activity.FREE, 1, 0.5), (Activity.IDLE, 1, 0.5), (Activity.IDLE, 1, 9.0), (Activity.IDLE, 12, 1.0)])
-@given(stretches)
-def test_hours_add_up_and_are_those_that_for_s_tells(history: list[tuple[Activity, int, float]]) -> None:
-    """F11: whatever happens, each witnessed second belongs to one activity, and idleness is never cut short."""
-    settled, now, at_s = Settled(), None, 0.0
-    out: list[tuple[Status, float]] = []
-    passed: list[tuple[float, Activity, Settling]] = []
-    for activity, ticks, every_s in history:
-        for _ in range(ticks):
-            at_s += every_s
-            now, finding = settle(now, Finding(activity, WHY), at_s, LONGEST_GAP_S)
-            gpu = seen(held(), finding, now.for_s, None, settling=now.settling)
-            out += settled.take(Status("h", False, at_s, (gpu,)), at_s, LONGEST_GAP_S)
-            passed.append((at_s, activity, now))
-    out += settled.rest()
-    assert [its_s for _, its_s in out] == [its_s for its_s, _, _ in passed], "each sight once, in order"
-    idle_s = 0.0
-    before_s: float | None = None
-    for (status, its_s), (_, raw, shown) in zip(out, passed, strict=True):
-        (gpu,) = status.gpus
-        assert not gpu.settling
-        if raw is not Activity.IDLE:
-            assert gpu.activity is raw
-        else:
-            assert gpu.activity in (Activity.BUSY, Activity.IDLE)
-        stretch_s = 0.0 if before_s is None or its_s - before_s > LONGEST_GAP_S else its_s - before_s
-        before_s = its_s
-        if gpu.activity is Activity.IDLE:
-            idle_s += stretch_s
-            if shown.activity is Activity.IDLE:
-                assert abs(idle_s - shown.for_s) < 1e-9
-        elif gpu.activity is not Activity.UNKNOWN:
-            idle_s = 0.0
 
 
 @given(stretches)

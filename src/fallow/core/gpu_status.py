@@ -28,8 +28,6 @@ class GpuStatus(Gpu, WithReason):
     """The filler on it, as it describes itself."""
     filler_pids: tuple[int, ...] = ()
     """Its holders that belong to the filler."""
-    settling: bool = False
-    """Whether nothing runs on it, and it is called busy until that has lasted."""
 
 
 def people_on(gpu: GpuStatus) -> tuple[Holder, ...]:

@@ -12,14 +12,10 @@
 Otherwise a job that works every third second would be called idle again and again, and a job that starts would be
 called idle at once. At the first reading nothing has been seen to run, so a quiet GPU is idle then.
 
-Hours are added up from `Settled`, which keeps each status until it is known what it was. So the hours of each
-activity agree with `for_s`.
+History has what was reported, so each stretch of idleness is SETTLING_S longer in `for_s` than in its hours.
 """
 
-from collections.abc import Iterator
-
 from fallow.core.activity import Activity, Finding
-from fallow.core.gpu_status import GpuStatus, Status
 from fallow.core.reasons import Reason
 from fallow.core.value import replace, value
 from fallow.core.witnessed_time import witnessed_s
@@ -66,40 +62,3 @@ def settle(before: Settling | None, finding: Finding, at_s: float, longest_gap_s
 
 def _lasting(before: Settling, now: Settling, passed_s: float) -> Settling:
     return replace(now, for_s=before.for_s + passed_s) if before.activity is now.activity else now
-
-
-class Settled:
-    """Statuses that wait, for SETTLING_S at most, until it is known of each GPU whether it was idle."""
-
-    def __init__(self) -> None:
-        self._waiting: list[tuple[Status, float]] = []
-
-    def take(self, status: Status, at_s: float, longest_gap_s: float) -> Iterator[tuple[Status, float]]:
-        """Add a status, and yield those in which no GPU is settling any more, in order, each with its time."""
-        if self._waiting:
-            last_s = self._waiting[-1][1]
-            seen_on = witnessed_s(last_s, at_s, longest_gap_s) > 0 or at_s == last_s
-            now = {gpu.label: gpu for gpu in status.gpus} if seen_on else {}  # after a gap each settles again
-            self._waiting = [(_resolved(each, now), its_s) for each, its_s in self._waiting]
-        self._waiting.append((status, at_s))
-        while self._waiting and not any(gpu.settling for gpu in self._waiting[0][0].gpus):
-            yield self._waiting.pop(0)
-
-    def rest(self) -> Iterator[tuple[Status, float]]:
-        """Yield the statuses that still wait: no more readings come."""
-        for status, at_s in self._waiting:
-            yield _resolved(status, {}), at_s
-        self._waiting = []
-
-
-def _resolved(status: Status, now: dict[str, GpuStatus]) -> Status:
-    if not any(gpu.settling for gpu in status.gpus):
-        return status
-    return replace(status, gpus=tuple(_what_it_was(gpu, now.get(gpu.label)) for gpu in status.gpus))
-
-
-def _what_it_was(gpu: GpuStatus, now: GpuStatus | None) -> GpuStatus:
-    if not gpu.settling or (now is not None and now.settling):
-        return gpu
-    was_idle = now is not None and now.activity is Activity.IDLE
-    return replace(gpu, activity=Activity.IDLE if was_idle else gpu.activity, settling=False)

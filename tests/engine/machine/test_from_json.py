@@ -46,7 +46,6 @@ FILLED = replace(
     gpu_status(3, Activity.FILLED, holder(9)),
     filler=Claim(shared=False, user="fold", command="fah"),
     filler_pids=(9,),
-    settling=True,
     waiting=2,
 )
 STATUS = Status("box", False, 1_700_000_000.123, (RICH, POOR, UNSEEN, FILLED))

@@ -98,7 +98,7 @@ def test_a_claim_that_nobody_uses_is_the_claimers_and_not_free(world: World, fal
     assert [gpu["activity"] for gpu in status["gpus"]].count("free") == 7
     assert status["available"] == 7
     fresh = status["gpus"][2]
-    assert (fresh["activity"], fresh["settling"]) == ("busy", True), "a launch is given the time to start"
+    assert (fresh["activity"], fresh["reason"]) == ("busy", "just_claimed"), "a launch is given the time to start"
     watching = fallow.start("status", "2", "--watch", "--json", "--every", "1s")
     assert watching.stdout is not None
     by_s = time.monotonic() + LIMIT_S

@@ -17,7 +17,6 @@ from fallow.core.gpu import Snapshot
 from fallow.core.gpu_status import Status
 from fallow.core.notices import Notice
 from fallow.core.ports import Depth
-from fallow.core.settling import Settled
 from fallow.core.value import replace
 from fallow.core.visibility import ANYBODY, EVERYTHING, seen_by
 from fallow.engine.cluster.watch import ClusterWatch
@@ -88,7 +87,6 @@ class Daemon:
         self._started_wall_s = world.clock.wall_s()
         self.journal = open_journal(world, say)
         self._tally = Tally()
-        self._settled = Settled()
         self._watcher = Watcher(world, self._tally.longest_gap_s)
         report = Report(say, self._tally, self._notify)
         self._run = run = Run(world, self.journal, report, dry_run)
@@ -203,8 +201,6 @@ class Daemon:
                 guard_loop.call_off("fallow up was ended")
             self._enforcer.end()
         finally:
-            for status, at_s in self._settled.rest():
-                self._record(status, at_s)
             self._fill_loop.close()
             self.cluster.end()
             self._notifier.close()  # it sends the notices that wait, within a few seconds
@@ -290,16 +286,11 @@ class Daemon:
         status = self._watcher.status(snapshot, self._fill_loop.reservations)
         status = replace(status, parked=self.parking.jobs)
         shown = seen_by(status, EVERYTHING if self.config.machine.commands_shown else ANYBODY)
-        for settled, at_s in self._settled.take(status, snapshot.at_s, self._tally.longest_gap_s):
-            self._record(settled, at_s)
+        self._history.record(status)
+        self._tally.witness(status, snapshot.at_s)
         self._publisher.publish(self._board(shown, status, snapshot.at_s))
         if self._manager.listens:
             self._manager.status(self._status())
-
-    def _record(self, status: Status, at_s: float) -> None:
-        """Add a status to history and counters, once it is known what each GPU did."""
-        self._history.record(status)
-        self._tally.witness(status, at_s)
 
     def _board(self, shown: Status, status: Status, at_s: float) -> Board:
         return Board(

@@ -73,7 +73,6 @@ def gpu(facts: Facts) -> GpuStatus:
         waiting=facts["waiting"],
         filler=None if filler is None else Claim(shared=False, user=filler["user"], command=filler["command"]),
         filler_pids=() if filler is None else tuple(filler["pids"]),
-        settling=facts["settling"],
     )
 
 

@@ -86,7 +86,6 @@ class Watcher:
             waiting=claims.waiting,
             filler=filler_of(gpu, claims.fillers),
             filler_pids=tuple(sorted(around.ignored)),
-            settling=now.settling,
         )
 
     def _check_newcomer(self, gpu: Gpu, finding: Finding, around: Around) -> Finding:
@@ -197,5 +196,5 @@ def _unwatched(gpu: GpuStatus, wall_s: float) -> GpuStatus:
     since_s = gpu.claim.since_wall_s if isinstance(gpu.claim, Claim) and not gpu.holders else None
     if gpu.activity is Activity.IDLE and since_s is not None and 0 <= wall_s - since_s < SETTLING_S:
         reason = Reason("just_claimed", found=gpu.reason, after_s=SETTLING_S)
-        return replace(gpu, activity=Activity.BUSY, reason=reason, for_s=None, settling=True)
+        return replace(gpu, activity=Activity.BUSY, reason=reason, for_s=None)
     return replace(gpu, for_s=None)

@@ -118,7 +118,6 @@ class GpuStatus(Gpu):
     because: str
     reason: str
     facts: dict[str, Any]
-    settling: bool
     available: bool
     claim: Claim | Unknown | None
     protection: Protection | Unknown | None

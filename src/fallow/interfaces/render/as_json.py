@@ -139,7 +139,7 @@ def gpu_seen(
         protection = protection_on(Affected(uuids_with_cards([gpu])), protections, wall_s)
     if isinstance(gpu.claim, Unknown):
         facts["unknown"]["claim"] = facts["unknown"]["filler"] = gpu.claim.why  # both come from one file
-    judged = {"activity": gpu.activity.value, "for_s": gpu.for_s, **reason_facts(gpu), "settling": gpu.settling}
+    judged = {"activity": gpu.activity.value, "for_s": gpu.for_s, **reason_facts(gpu)}
     first = {name: facts.pop(name) for name in ("index", "mig_slot", "mig_parent_uuid", "uuid", "name")}
     return (
         first

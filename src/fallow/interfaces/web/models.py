@@ -136,7 +136,6 @@ class Gpu(Reasoned):
     name: str | None
     activity: Activity
     for_s: float | None
-    settling: bool
     available: Annotated[bool, Field(description="Whether it can be taken now: it is free or filled.")]
     utilization: float | None
     memory_utilization: float | None
