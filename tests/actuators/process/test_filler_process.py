@@ -2,7 +2,6 @@
 
 import os
 import signal
-import subprocess
 import sys
 import threading
 import time
@@ -12,8 +11,8 @@ import pytest
 
 from fallow.actuators.process.filler_process import Filler
 from fallow.core.fillers import Presence
-from fallow.readers.proc import Proc, user_name
-from tests.places import REPOSITORY
+from fallow.readers.proc import Proc
+from tests.interfaces.cli.filled import wait_for_end
 
 LEAST_S = 10.0
 SAYS_THAT_IT_ENDED_AND_STAYS = """
@@ -31,23 +30,6 @@ started = subprocess.Popen(["sleep", "1000"], start_new_session=True)
 line.send(json.dumps({"now": "running", "pid": started.pid}).encode())
 signal.pause()
 """
-# A process stays in its tracer's exit event whatever it is sent, as one that the driver does not let go.
-SCENE = """
-import ctypes, time
-from fallow.actuators.process import signals
-from tests.actuators.process.test_filler_process import STARTS_ONE_AND_IS_SILENT, filler
-
-signals.adopt_orphans()
-its = filler(STARTS_ONE_AND_IS_SILENT, {})
-while its.pid is None:
-    its.wait(1.0)
-libc = ctypes.CDLL(None)
-libc.ptrace.argtypes = [ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p]
-assert libc.ptrace(0x4206, its.pid, None, 0x40) == 0
-its.kill_with_keeper()
-its.close()
-print(its.presence.name, [f"pid {its.pid} " in note for note in its.notes])
-"""
 
 
 def filler(keeper: str, first: Mapping[str, object]) -> Filler:
@@ -59,8 +41,6 @@ def filler(keeper: str, first: Mapping[str, object]) -> Filler:
         first=first,
         table=Proc(),
         monotonic_s=time.monotonic,
-        others=set(),
-        user=user_name(os.geteuid()),
     )
 
 
@@ -85,9 +65,11 @@ def test_a_keeper_that_hangs_at_its_end_keeps_nobody_waiting() -> None:
     assert not hangs
 
 
-def test_a_process_that_cannot_be_killed_is_told_and_not_waited_for() -> None:
-    environ = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
-    ran = subprocess.run(
-        [sys.executable, "-c", SCENE], env=environ, capture_output=True, text=True, timeout=LEAST_S, check=False
-    )
-    assert ran.stdout == "ABSENT [True]\n", ran.stderr
+def test_a_silent_keeper_is_killed_with_all_below_it() -> None:
+    its = filler(STARTS_ONE_AND_IS_SILENT, {})
+    while its.pid is None:
+        its.wait(1.0)
+    its.kill_with_keeper()
+    wait_for_end([its.keeper, its.pid])
+    its.close()
+    assert its.presence is Presence.ABSENT

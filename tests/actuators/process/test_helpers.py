@@ -10,11 +10,9 @@ import threading
 
 import pytest
 
-from fallow.actuators.process import spawn
 from fallow.actuators.process.helpers import Helpers
 from fallow.core.errors import CommandNotFound
 from fallow.engine.machine.clock import SystemClock
-from fallow.readers.proc import Proc
 from tests.places import LIMIT_S
 
 
@@ -83,20 +81,6 @@ def test_what_it_leaves_running_keeps_nobody_waiting(helpers: Helpers) -> None:
     code, output = shell(helpers, "sleep 60 & echo $!")
     os.kill(int(output), signal.SIGKILL)
     assert code == 0
-
-
-def test_one_that_has_ended_is_forgotten_and_its_session_once_nothing_is_left_there(helpers: Helpers) -> None:
-    shell(helpers, "true")
-    _, output = shell(helpers, "sleep 60 & echo $! $$")
-    left, session = map(int, output.split())
-    try:
-        assert not spawn.waited_for & helpers.sessions, "they are reaped, and another process may get their pids"
-        while len(spawn.sessions) <= 64:
-            shell(helpers, "true")
-        spawn.forget_empty_sessions(lambda: {row.session for row in Proc().everybody()})
-        assert spawn.sessions & helpers.sessions == {session}
-    finally:
-        os.kill(left, signal.SIGKILL)
 
 
 def test_one_that_closes_its_output_is_waited_for(helpers: Helpers) -> None:

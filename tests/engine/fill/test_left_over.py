@@ -1,4 +1,4 @@
-"""When a keeper ends, what is left of its filler was killed and is named; nothing else is killed with it."""
+"""A keeper names what it cannot kill."""
 
 import os
 import pathlib
@@ -9,44 +9,6 @@ import pytest
 
 from tests.conftest import Fallow
 from tests.places import LIMIT_S, REPOSITORY
-
-OTHER = 61001
-SCENE = f"""
-import os, signal
-from fallow.actuators.process.helpers import Helpers
-from fallow.core.fillers import Presence
-from fallow.core.ports import Depth
-from fallow.engine.fill.start import FillerSpec, SystemFillerStarter
-from fallow.engine.machine.world import World
-
-world = World(dict(os.environ), simulate="1xH100")
-starter = SystemFillerStarter(world)
-filler = starter.start(FillerSpec(("sh", "-c", "setsid sleep 600 & wait")), world.gpu_reader.look(Depth.LOAD).gpus)
-while filler.pid is None:
-    filler.wait(1.0)
-while len(of_filler := [row.pid for row in world.proc.descendants(filler.pid)]) < 1:
-    pass
-hook = "setsid setpriv --reuid {OTHER} --regid {OTHER} --clear-groups sleep 600 > /dev/null 2>&1 & echo $!"
-left = int(Helpers(world.clock.monotonic_s).run(["sh", "-c", hook], dict(os.environ), 10.0).output)
-while world.proc.uid(left) != {OTHER}:
-    pass
-os.kill(filler.keeper, signal.SIGKILL)
-while filler.presence is not Presence.ABSENT:
-    filler.wait(1.0)
-stat = world.proc.stat(left)
-print(stat is not None and stat.state not in "ZX", [pid for pid in of_filler if world.proc.stat(pid) is not None])
-os.kill(left, signal.SIGKILL)
-"""
-
-
-@pytest.mark.as_root
-def test_what_a_hook_of_another_user_left_is_not_killed_with_a_keeper(tmp_path: pathlib.Path) -> None:
-    environ = {**os.environ, **Fallow(tmp_path).environ, "PYTHONPATH": str(REPOSITORY)}
-    ran = subprocess.run(
-        [sys.executable, "-c", SCENE], env=environ, capture_output=True, text=True, timeout=LIMIT_S, check=False
-    )
-    assert ran.stdout.split(maxsplit=1) == ["True", "[]\n"], ran.stderr
-
 
 CANNOT_BE_KILLED = """
 import ctypes, os

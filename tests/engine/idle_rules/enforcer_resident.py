@@ -9,7 +9,6 @@ import subprocess
 import sys
 from typing import Any
 
-from fallow.actuators.process import signals
 from fallow.core.board import outlook_on
 from fallow.core.gpu import Snapshot
 from fallow.core.notices import Notice
@@ -118,10 +117,6 @@ class House:
         self.patrol.change(
             [Idle.model_validate(rule) for rule in rules], Protect.model_validate(protect or {}), every_s
         )
-
-    def adopt(self) -> None:
-        """Adopt orphans, as a daemon does."""
-        signals.adopt_orphans()
 
     def turn(self, gpus: list[tuple[Any, ...]], every_s: float = 1.0) -> list[str]:
         """One tick for each tuple of cards; what was told."""

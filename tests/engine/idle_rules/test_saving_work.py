@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from fallow.readers.proc import Proc
 from tests.engine.idle_rules.enforcer_resident import Resident
 from tests.engine.idle_rules.test_enforcer import RULE, Start, lives, on, patrol, start
 from tests.places import LIMIT_S
@@ -140,24 +139,6 @@ def asked_after(resident: Resident, process: "subprocess.Popen[bytes]", says: st
     until(lambda: resident("turn", gpus=[(on(0, process.pid),)]) or process.poll() is not None)
     assert process.wait(LIMIT_S) == -signal.SIGTERM, "it is asked all the same"
     return next(line for line in told if says in line)
-
-
-@pytest.mark.as_root
-def test_what_such_a_command_leaves_running_is_in_the_rules_though_the_daemon_adopts_it(
-    patrol: Patrol, box: pathlib.Path, job: "subprocess.Popen[bytes]"
-) -> None:
-    """Else a job would go on for ever as a child of the daemon, out of all rules."""
-    resident = patrol(before(f"setsid sleep 600 > {box}/out 2>&1 & echo $! > {box}/left"))
-    resident("adopt")
-    asked_after(resident, job, "ended well")
-    left = int((box / "left").read_text())
-    try:
-        stat = Proc().stat(left)
-        assert stat is not None
-        assert stat.parent == resident.pid
-        assert [pids for _, pids, _ in resident("jobs", gpus=(on(0, left),))] == [[left]]
-    finally:
-        os.kill(left, signal.SIGKILL)
 
 
 @pytest.mark.as_root

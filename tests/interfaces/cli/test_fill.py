@@ -368,14 +368,6 @@ def test_a_keeper_that_does_not_answer_is_killed_with_its_filler(
     wait_for_end(pids_written(pids))
 
 
-def test_whoever_left_the_tree_goes_too_when_the_keeper_is_killed(fill: StartFill, tmp_path: pathlib.Path) -> None:
-    pids = tmp_path / "pids"
-    inner = f"echo $$ >> {pids}; exec sleep 1000"
-    script = f"setsid -f sh -c '{inner}'; while ! test -s {pids}; do :; done; kill -9 $PPID; sleep 1000"
-    fill("--gpus", "0", "--idle-for", "0", "--", "sh", "-c", script).until("was killed together with its keeper")
-    wait_for_end(pids_written(pids)[:1])
-
-
 def test_two_signals_at_once_end_it_without_a_traceback(fill: StartFill) -> None:
     running = fill("--gpus", "0", "--idle-for", "0", "--", "sleep", "1000")
     running.until("filling it")

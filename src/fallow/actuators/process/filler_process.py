@@ -12,12 +12,11 @@ from typing import Any
 from fallow.actuators.process import signals, spawn
 from fallow.actuators.process.tree import JobTree
 from fallow.core.fillers import Presence
-from fallow.core.process import Process, ProcessRow, ProcessTable
+from fallow.core.process import Process, ProcessTable
 
 LARGEST_ORDER = 65536
 """The most bytes that a keeper reads of an order."""
 _LARGEST_REPORT = 65536
-_ROUND_S = 0.1
 _DIES_WITHIN_S = 2.0  # unless it is blocked in the kernel, as by a GPU that hangs
 
 
@@ -33,14 +32,8 @@ class Filler:
         first: Mapping[str, object],
         table: ProcessTable,
         monotonic_s: Callable[[], float],
-        others: set[int],
-        user: str,
     ) -> None:
-        """`keeper` is the keeper's command, run in `environ`; `first` is its first order, which describes the filler.
-
-        `user` is the one that the filler runs as.
-        `others` returns our children and sessions that do not belong to a filler, all keepers among them.
-        """
+        """`keeper` is its command, run in `environ`; `first` is its first order, which describes the filler."""
         self.presence = Presence.RUNNING
         self.pid: int | None = None
         self.ended: str | None = None
@@ -60,9 +53,6 @@ class Filler:
         self._table = table
         stat = table.stat(self.keeper)
         self._birth = 0 if stat is None else stat.birth
-        self._others = others
-        self._user = user
-        self._others.add(self.keeper)
         self._now = monotonic_s
         self._order(**first)
 
@@ -115,7 +105,6 @@ class Filler:
             self._keeper_ends_within(_DIES_WITHIN_S)
         with suppress(ChildProcessError):
             os.waitpid(self.keeper, os.WNOHANG)
-        self._others.discard(self.keeper)
         self._line.close()
 
     def _keeper_ends_within(self, seconds: float) -> bool:
@@ -141,34 +130,14 @@ class Filler:
                 self.notes.append(report["why"])
 
     def kill_with_keeper(self) -> None:
-        """Kill the keeper and the whole filler; what loses its parent by that becomes ours, and is killed too."""
-        until_s = self._now() + _DIES_WITHIN_S
-        keeper = Process(self.keeper, self._birth)
-        while True:
-            had_ended = self._keeper_ends_within(0.0)  # only then is all that it leaves ours, and seen below
-            left = [Process(row.pid, row.birth) for row in self._table.everybody() if self._is_left_over(row)]
-            survivors = JobTree(self._table, keeper, self._now, beside=left).kill(_ROUND_S)
-            for process in left:
-                with suppress(ChildProcessError):
-                    os.waitpid(process.pid, os.WNOHANG)
-            if (had_ended and not (left or survivors)) or self._now() >= until_s:
-                break
-        self.notes.extend(map(str, survivors))
+        """Kill the keeper and all below it, and wait for nothing.
+
+        If the keeper is gone already, the kernel has killed the filler's first process, and no other is found.
+        """
+        JobTree(self._table, Process(self.keeper, self._birth), self._now).kill(0.0)
         self.presence = Presence.ABSENT
         self.ended = "was killed together with its keeper"
-
-    def _is_left_over(self, row: ProcessRow) -> bool:
-        """Return whether it may be of this filler. What a hook left running becomes ours too, and is a person's."""
-        known = self._others | spawn.sessions
-        adopted = row.parent == os.getpid() and row.pid not in known and row.session not in known
-        return adopted and row.birth >= self._birth and self._table.user(row.pid) == self._user
 
     def _order(self, **what: object) -> None:
         with suppress(OSError):  # a keeper that has ended is noticed when its reports are read
             self._line.send(json.dumps(what).encode())
-
-
-def adopt(table: ProcessTable) -> set[int]:
-    """Adopt the processes of fillers whose keepers are killed; return the children that we had before."""
-    signals.adopt_orphans()
-    return {row.pid for row in table.everybody() if row.parent == os.getpid()}

@@ -108,7 +108,6 @@ class Helpers:
         while True:
             found, status = os.waitpid(pid, os.WNOHANG)
             if found:
-                spawn.waited_for.discard(pid)
                 code = os.waitstatus_to_exitcode(status)
                 return Ended(code=code) if code >= 0 else Ended(by_signal=-code)
             if self._now() >= until_s:
@@ -144,5 +143,3 @@ def _reap_left() -> None:
         with suppress(ChildProcessError):
             if os.waitpid(pid, os.WNOHANG)[0] == 0:
                 _left.append(pid)
-                continue
-        spawn.waited_for.discard(pid)

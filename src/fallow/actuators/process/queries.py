@@ -114,5 +114,4 @@ class Queries:
                     return None
             return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
         finally:
-            spawn.waited_for.discard(pid)
             os.close(pidfd)

@@ -10,7 +10,7 @@ nothing is signalled.
 import os
 import select
 import signal
-from collections.abc import Collection, Container
+from collections.abc import Container
 from contextlib import suppress
 from types import TracebackType
 
@@ -169,17 +169,3 @@ def _prctl(option: int, argument: int) -> None:
     if libc.prctl(option, ctypes.c_ulong(argument), 0, 0, 0) != 0:
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number))
-
-
-def reap_strangers(known: Collection[int]) -> None:
-    """Reap children that no code waits for: what a hook left running becomes our child when we adopt orphans.
-
-    `known` are those that other code waits for. The kernel reports one at a time, so others wait behind a known one
-    until that is reaped.
-    """
-    with suppress(ChildProcessError):
-        while True:
-            ended = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
-            if ended is None or ended.si_pid in known:
-                return
-            os.waitpid(ended.si_pid, os.WNOHANG)

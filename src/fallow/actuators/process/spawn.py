@@ -18,11 +18,6 @@ OURSELVES = (sys.executable, "-P", "-m", "fallow")
 # Python ignores these two for itself; a program expects their defaults.
 _IGNORED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)
 _OUR_STREAMS: Mapping[int, int] = MappingProxyType({})
-waited_for: set[int] = set()
-"""The pids of helpers that the code which started them has not reaped yet."""
-sessions: set[int] = set()
-"""The sessions of helpers, each the pid of its helper: what a hook leaves running there belongs to nothing else."""
-_MANY_SESSIONS = 64
 
 
 def find(command: Sequence[str], environ: Mapping[str, str]) -> str:
@@ -101,20 +96,7 @@ def start_helper(
         (os.POSIX_SPAWN_DUP2, output if errors is None else errors, 2),
         *((os.POSIX_SPAWN_CLOSE, fd) for fd in _meant_for_the_job()),
     ]
-    pid = _spawn(path, command, environ, actions, setsid=True, setsigmask=())
-    waited_for.add(pid)
-    sessions.add(pid)
-    return pid
-
-
-def forget_empty_sessions(in_use: Callable[[], Collection[int]]) -> None:
-    """Forget the sessions in which no process is left, once there are many: the kernel gives their numbers again.
-
-    `in_use` returns the sessions of all processes.
-    """
-    if len(sessions) > _MANY_SESSIONS:
-        over = sessions - waited_for  # first, so that a helper that is started meanwhile is not among them
-        sessions.difference_update(over.difference(in_use()))
+    return _spawn(path, command, environ, actions, setsid=True, setsigmask=())
 
 
 def start_heard(path: str, command: Sequence[str], environ: Mapping[str, str], output: int, errors: int) -> int:

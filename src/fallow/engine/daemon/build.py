@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 
 from fallow.actuators.process import spawn
-from fallow.actuators.process.signals import reap_strangers
 from fallow.core.errors import FallowError, WrongUsage
 from fallow.core.gpu import Gpu
 from fallow.core.selection import named_and_visible
@@ -15,7 +14,6 @@ from fallow.engine.config.rules import Guard
 from fallow.engine.fill.compose import filler_slot, filler_starter
 from fallow.engine.fill.log_file import outputs_are_pipes
 from fallow.engine.fill.slot import FillerSlot
-from fallow.engine.fill.start import SystemFillerStarter
 from fallow.engine.guard.compose import guard_loop
 from fallow.engine.guard.guard import GuardLoop
 from fallow.engine.history.run import Report, Run
@@ -33,12 +31,6 @@ class DaemonBuilder:
         self._said: set[str] = set()
         spawn.keep_the_ends_of_children()  # here, because only the main thread may
         self._starter = filler_starter(run)
-
-    def reap(self) -> None:
-        """Reap orphans that became our children; in a dry run there are none."""
-        if isinstance(self._starter, SystemFillerStarter):
-            reap_strangers(self._starter.others | spawn.waited_for)
-            spawn.forget_empty_sessions(lambda: {row.session for row in self._world.proc.everybody()})
 
     def slots(self, config: Config, gpus: Sequence[Gpu], before: Sequence[FillerSlot]) -> list[FillerSlot]:
         """Return all slots, those with precedence first. A slot whose process would be the same is kept."""

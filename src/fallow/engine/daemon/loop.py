@@ -274,8 +274,6 @@ class Daemon:
                 turn()
         with around("the status"):
             self._publish(snapshot)
-        with around("the end of what was started"):
-            self._builder.reap()
 
     def _around_fillers(self) -> AbstractContextManager[None]:
         """Return the wall around fillers: they end where they can no longer be told to leave."""

@@ -4,7 +4,7 @@ A process can supervise one job (see actuators/process/tree), so each filler has
 orders from descriptor 3 and answers there. When the other end closes, however that came, fallow is gone, and the
 keeper kills the filler. Only a suspended filler stays as it is: it uses no GPU, and was suspended to be kept.
 
-If the keeper itself is killed, the kernel kills the filler's first process, and fallow inherits the others.
+If the keeper itself is killed, the kernel kills the filler's first process, and the others go on.
 """
 
 import json

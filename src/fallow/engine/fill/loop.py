@@ -22,7 +22,6 @@ from fallow.core.reservations import Reservations
 from fallow.core.unknown import NOT_ASKED, Unknown
 from fallow.core.value import replace
 from fallow.engine.fill.device_events import CLAIMS, DeviceEvents, Opened, attention
-from fallow.engine.fill.kin import KinFinder
 from fallow.engine.fill.slot import FillerSlot
 from fallow.engine.history.run import Run
 from fallow.engine.jobs.protections import labels_with_cards, uuids_with_cards
@@ -67,13 +66,13 @@ class FillLoop:
         self._leaving: list[FillerSlot] = []
         self._presence_checks: dict[PresenceRules, PresenceCheck] = {}
         self._presence: dict[PresenceRules, Reason | Unknown | None] = {}
-        self._events = DeviceEvents(world, lambda pid: self._kin.of(pid).ours, run.say)
+        self._events = DeviceEvents(world, self._is_of_filler, run.say)
         self._own_pids = world.proc.in_pid_namespace_of_its_own()
         self._next_poll_s = 0.0
         self._unsettled_until_s = 0.0
         self._next_glance_s = 0.0
         self._decided_s = 0.0
-        self._kin = KinFinder(world.proc, self._keeper_pids)
+        self._lineages: dict[int, tuple[int, ...]] = {}
         self._said: set[str] = set()
         self._sharing: dict[FillerSlot, list[FillerSlot]] = {}
         self._poller, self._polled = select.poll(), frozenset[int]()
@@ -175,7 +174,7 @@ class FillLoop:
 
     def _read_events(self, now_s: float) -> bool:
         """Read file events and the reports of keepers; return whether they are a reason to look at once."""
-        self._kin.begin_turn()
+        self._lineages.clear()
         occupied = self._occupied()
         events = self._events.read(now_s, occupied)
         if events.came & occupied:
@@ -332,13 +331,25 @@ class FillLoop:
         return replace(gpu, holders=described), ignored
 
     def _is_ignored(self, slot: FillerSlot, holder: Holder, *, ours: bool) -> bool:
-        kin = self._kin.of(holder.pid, holder.birth)
-        if not kin.there:
+        if not self._lineage(holder.pid):
             # It has ended since the look, as the children of a sweep do all the time. Or the pid is of another
             # namespace, and cannot be distinguished from the filler's.
             return ours or not self._own_pids
         ignored = slot.spec.ignore
-        return kin.ours or (bool(ignored) and not self._world.proc.trusted_names(holder.pid).isdisjoint(ignored))
+        if self._is_of_filler(holder.pid):
+            return True
+        return bool(ignored) and not self._world.proc.trusted_names(holder.pid).isdisjoint(ignored)
+
+    def _is_of_filler(self, pid: int) -> bool:
+        """Return whether a process belongs to a filler of ours: whether one of our keepers is above it."""
+        return not self._keeper_pids().isdisjoint(self._lineage(pid))
+
+    def _lineage(self, pid: int) -> tuple[int, ...]:
+        """Return the process and those above it; nothing if it has ended. Read once a turn: many slots need it."""
+        line = self._lineages.get(pid)
+        if line is None:
+            line = self._lineages[pid] = self._world.proc.lineage(pid)
+        return line
 
     def _keeper_pids(self) -> set[int | None]:
         return {slot.filler.keeper for slot in self._all_slots() if slot.filler is not None}

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Mapping
 
 from fallow.actuators.process import spawn
-from fallow.actuators.process.filler_process import Filler, adopt
+from fallow.actuators.process.filler_process import Filler
 from fallow.core.errors import CannotRun, FallowError
 from fallow.core.fillers import Presence, Yield
 from fallow.core.gpu import Gpu
@@ -17,7 +17,6 @@ from fallow.engine.machine.run_as import refuse_doubtful, run_as
 from fallow.engine.machine.world import World
 from fallow.engine.machine.yielding_gpus import KEEPER
 from fallow.policies.fill import FillRules
-from fallow.readers.proc import user_name
 
 
 @value
@@ -50,8 +49,6 @@ class SystemFillerStarter:
 
     def __init__(self, world: World) -> None:
         self._world = world
-        self.others = adopt(world.proc)
-        """Our child processes and sessions that belong to no filler, without helpers."""
 
     def start(self, spec: FillerSpec, gpus: tuple[Gpu, ...]) -> Filler:
         """Start a filler on these GPUs; raise FallowError if not even its keeper can be started."""
@@ -77,8 +74,6 @@ class SystemFillerStarter:
                 first=first_order,
                 table=self._world.proc,
                 monotonic_s=self._world.clock.monotonic_s,
-                others=self.others,
-                user=user_name(os.geteuid() if account is None else account.uid),
             )
         except OSError as error:
             raise FallowError(f"no filler can be started: {error.strerror}") from None

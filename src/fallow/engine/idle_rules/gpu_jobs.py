@@ -9,10 +9,10 @@ notebook server. What `fallow run` started with a claim of its own is a job of i
 A GPU without processes is held by the process that has claimed it, if the kernel shows that it holds the claim.
 
 A process belongs to no job, and is never touched, if /proc does not show it, its owner or its command; if fallow
-runs it now or depends on it; if our own or root's fallow watches it or fills with it; and if it serves all users of
-the machine, as a display server, a monitor or the MPS server does.
+depends on it; if our own or root's fallow watches it or fills with it; and if it serves all users of the machine, as a
+display server, a monitor or the MPS server does.
 
-A daemon adopts orphans, so what a command of a rule left running becomes its child. That is a job like any other.
+What a command of a rule runs is a job like any other.
 """
 
 import os
@@ -21,7 +21,6 @@ from functools import cache
 from itertools import islice
 
 from fallow.actuators.claims.claims import CLAIM_BYTE, ClaimFile
-from fallow.actuators.process import spawn
 from fallow.actuators.process.signals import untouchable
 from fallow.core.errors import FallowError
 from fallow.core.gpu import Gpu, Snapshot
@@ -115,16 +114,12 @@ class JobFinder:
         return os.getpid() not in above and any(map(self.is_a_fallow, above))
 
     def _is_this_fallow(self, pid: int) -> bool:
-        """Return whether a process is a fallow, is run by this one now, or is one that it depends on.
-
-        We run helpers that have not ended, and what is below other processes of fallow, such as the keeper of a
-        filler. All else below us was adopted.
-        """
+        """Return whether a process is a fallow, is one that this one depends on, or is run by a keeper of ours."""
         if pid in untouchable(self._world.proc) or self.is_a_fallow(pid):
             return True
         line = (pid, *islice(self._world.proc.ancestors(pid), DEEPEST))
         below_us = line[: line.index(os.getpid())] if os.getpid() in line else ()
-        return not spawn.waited_for.isdisjoint(below_us) or any(map(self.is_a_fallow, below_us))
+        return any(map(self.is_a_fallow, below_us))
 
     def is_a_fallow(self, pid: int) -> bool:
         """Return whether a process is a fallow, by names that only we or root can give a program."""
