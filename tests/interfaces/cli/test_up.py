@@ -10,12 +10,10 @@ from itertools import pairwise
 
 import pytest
 
-from fallow.actuators.host.single_instance import Instance, Running
 from tests.conftest import Fallow
 from tests.interfaces.cli.filled import Fill, pids_written, wait_for_end, wait_for_lines
 from tests.places import LIMIT_S, ME, OFTEN
 from tests.standin import World
-from tests.waiting import PROGRAM_S, until
 
 StartUp = Callable[..., Fill]
 
@@ -80,51 +78,6 @@ def test_a_second_one_says_who_runs_and_leaves(simulated: Fallow, config: Callab
     running.process.kill()
     running.process.wait(LIMIT_S)
     assert simulated("up", "--for", "0.1s").returncode == 0, "a kill leaves nothing that blocks the next"
-
-
-@pytest.mark.more
-def test_a_second_one_with_another_socket_does_not_count_the_same_hours_again(
-    simulated: Fallow, config: Callable[[str], str], up: StartUp, tmp_path: pathlib.Path
-) -> None:
-    """As from cron, which has no XDG_RUNTIME_DIR, and then from a login, which has one."""
-    running = up("--config", config(""))
-    running.until("up, with")
-    elsewhere = {"FALLOW_SOCKET": str(tmp_path / "elsewhere" / "fallow.sock")}
-    second = simulated("up", "--for", "0.1s", **elsewhere)
-    assert second.returncode == 75
-    assert f"fallow up runs already: pid {running.process.pid} of " in second.stderr
-    assert simulated("up", "--for", "0.1s", **elsewhere, FALLOW_STATE_DIR=str(tmp_path / "other")).returncode == 0
-
-
-@pytest.mark.parametrize("all_of_it", [False, True])
-def test_a_lock_that_was_taken_away_is_there_again_before_a_second_one_counts_the_same_hours(
-    simulated: Fallow, config: Callable[[str], str], up: StartUp, tmp_path: pathlib.Path, *, all_of_it: bool
-) -> None:
-    running = up("--config", config(""))
-    running.until("up, with")
-    (lock,) = simulated.state.glob("history-*.lock")
-    if all_of_it:
-        simulated.state.rename(tmp_path / "away")
-    else:
-        lock.unlink()
-    until(lambda: lock.exists() and lock.read_text())
-    second = simulated("up", "--for", "0.1s", FALLOW_SOCKET=str(tmp_path / "elsewhere" / "fallow.sock"))
-    assert second.returncode == 75
-    assert f"fallow up runs already: pid {running.process.pid} of " in second.stderr
-
-
-@pytest.mark.more
-def test_history_is_left_to_the_one_that_has_its_lock_and_kept_again_after_it(
-    simulated: Fallow, config: Callable[[str], str], up: StartUp, tmp_path: pathlib.Path
-) -> None:
-    running = up("--config", config(""))
-    running.until("up, with")
-    (lock,) = simulated.state.glob("history-*.lock")
-    other = Instance.of_history(str(tmp_path / "other"), Running(1, "ada", 1000.0), 1000.0)
-    (tmp_path / "other" / lock.name).replace(lock)
-    assert "left to another daemon: fallow up runs already: pid 1 of ada" in running.until("history in ")
-    other.close()
-    until(lambda: simulated("report", "--format", "csv").stdout, lambda told: "free" in told, pause_s=PROGRAM_S)
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])

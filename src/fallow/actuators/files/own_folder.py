@@ -1,7 +1,7 @@
 """The folder of the daemon's lock and socket, which all users may enter and only its owner can change.
 
-A folder that another user made first is refused. If others could write to our own, that is changed and reported.
-Nobody else enters the folder of a simulated machine.
+A folder that another user made first, or that others may write to, is refused. Nobody else enters the folder of a
+simulated machine.
 """
 
 import os
@@ -15,8 +15,8 @@ _ONLY_WE_ENTER = 0o700
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 
-def own_folder(folder: str) -> str | None:
-    """Make the folder, or make sure that no other user can change it; return a sentence if others could until now."""
+def own_folder(folder: str) -> None:
+    """Make the folder, or make sure that no other user can change it."""
     try:
         os.makedirs(folder, mode=_EVERYBODY_ENTERS, exist_ok=True)
         fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
@@ -30,17 +30,13 @@ def own_folder(folder: str) -> str | None:
                 f"{folder}, where the daemon's lock and socket are, belongs to somebody else (user {found.st_uid});"
                 " remove it, or name another place with FALLOW_SOCKET"
             )
-        if not found.st_mode & _OTHERS_WRITE:
-            return None
-        if found.st_uid != os.geteuid() or found.st_mode & stat.S_ISVTX:
+        if found.st_mode & _OTHERS_WRITE:
             raise NotPermitted(
                 f"others may write to {folder}, and could put a socket of theirs in the place of the daemon's;"
                 " name a folder of your own with FALLOW_SOCKET"
             )
-        os.fchmod(fd, _EVERYBODY_ENTERS)
     finally:
         os.close(fd)
-    return f"others could write to {folder}, where the daemon's lock and socket are; now only its owner can"
 
 
 def private_folder(folder: str, way: str) -> None:

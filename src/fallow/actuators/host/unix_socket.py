@@ -1,23 +1,17 @@
-"""The file of a listening unix socket, in a folder that only its owner can change. It never replaces one in use.
+"""The file of a listening unix socket, in a folder that only its owner can change.
 
-A lock beside it lasts exactly as long as a process listens. So once a process has the lock, a socket file
-that is still there is no longer used.
+The daemon has the lock of that folder by then, so a socket file that is still there is no longer used.
 """
 
 import os
 import socket
 import stat
 
-from fallow.actuators.files import ofd_locks
 from fallow.actuators.files.own_folder import own_folder
 from fallow.core.errors import FallowError, NotPermitted
 
 _EVERYBODY_CONNECTS = 0o666
 _LONGEST_PATH = 107
-
-
-class SocketTaken(FallowError):
-    """A running process listens there."""
 
 
 class SocketFile:
@@ -28,14 +22,9 @@ class SocketFile:
         if len(os.fsencode(path)) > _LONGEST_PATH:
             raise FallowError(f"the path of a socket has at most {_LONGEST_PATH} bytes; {path} is longer")
         own_folder(os.path.dirname(path) or ".")
-        self._lock = _locked(f"{path}.lock")
-        try:
-            self.socket = _bound(path, backlog)
-            found = os.lstat(path)
-            self._place = found.st_dev, found.st_ino
-        except BaseException:
-            os.close(self._lock)
-            raise
+        self.socket = _bound(path, backlog)
+        found = os.lstat(path)
+        self._place = found.st_dev, found.st_ino
 
     @property
     def is_there(self) -> bool:
@@ -47,22 +36,10 @@ class SocketFile:
         return (found.st_dev, found.st_ino) == self._place
 
     def close(self) -> None:
-        """Stop listening and remove the socket. The lock file stays: another process may wait to lock it."""
+        """Stop listening and remove the socket."""
         self.socket.close()
         if self.is_there:  # asyncio of Python 3.13 and newer removes it itself
             os.unlink(self.path)
-        os.close(self._lock)
-
-
-def _locked(path: str) -> int:
-    try:
-        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-    except OSError as error:
-        raise NotPermitted(f"cannot listen beside {path}: {error.strerror}") from None
-    if not ofd_locks.take(fd, 0):
-        os.close(fd)
-        raise SocketTaken(f"another fallow listens at {path.removesuffix('.lock')}")
-    return fd
 
 
 def _bound(path: str, backlog: int) -> socket.socket:

@@ -65,12 +65,10 @@ class Daemon:
         file: str | None = None,
         places: Sequence[str] = (),
         dry_run: bool = False,
-        own_history: Callable[[], None] = lambda: None,
     ) -> None:
         """`load` reads the config, now and at every reload.
 
-        `file`: its path. Where there is none, a reload looks for one in `places`. `own_history` raises AlreadyRunning
-        if another daemon keeps history in the same folder.
+        `file`: its path. Where there is none, a reload looks for one in `places`.
         """
         self._world = world
         self._load = load
@@ -106,9 +104,7 @@ class Daemon:
         config = self._load(file)
         snapshot = world.gpu_reader.look(Depth.EVERYTHING)
         keep_days, gap_s = _history_limits(config)
-        self._history = HistoryWriter(
-            world.state_folder, say, keep_days=keep_days, longest_gap_s=gap_s, own=own_history
-        )
+        self._history = HistoryWriter(world.state_folder, say, keep_days=keep_days, longest_gap_s=gap_s)
         self._apply(config, snapshot)
         self._next_tick_s = world.clock.monotonic_s()
         self._walls = Walls(say)

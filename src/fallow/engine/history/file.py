@@ -44,12 +44,6 @@ class HistoryFile:
                     raise
                 return self._write(batch)
 
-    def leave(self, batch: Batch) -> None:
-        """Do not write this batch, which another daemon counts; the GPUs in it are written with the next one."""
-        with self.lock:
-            self._cards.update(batch.cards)
-            self.close()
-
     def past(self) -> HistoryReader:
         """Return a reader for this process, which reads the file as it is at each call."""
         with self.lock:

@@ -10,7 +10,7 @@ import sqlite3
 from collections import deque
 from collections.abc import Callable
 
-from fallow.core.errors import AlreadyRunning, FallowError
+from fallow.core.errors import FallowError
 from fallow.core.gpu_status import Status
 from fallow.engine.history import cells
 from fallow.engine.history.collector import Batch, Collector
@@ -41,16 +41,12 @@ class HistoryWriter:
         *,
         keep_days: float = KEEP_DAYS,
         longest_gap_s: float = _LONGEST_GAP_S,
-        own: Callable[[], None] = lambda: None,
     ) -> None:
-        """`tell` gets a sentence when history cannot be kept, and one when it can again.
-
-        `own` is called before each write, and raises AlreadyRunning if another daemon keeps history there.
-        """
+        """`tell` gets a sentence when history cannot be kept, and one when it can again."""
         self._tell = tell
         self._gatherer = Collector(longest_gap_s)
         self._wall_s = 0.0
-        self._writer = _Writer(folder, round(keep_days * _DAY_MS), lambda: self._wall_s, own)
+        self._writer = _Writer(folder, round(keep_days * _DAY_MS), lambda: self._wall_s)
         self._flushed_s: float | None = None
 
     def record(self, status: Status) -> None:
@@ -99,8 +95,7 @@ class HistoryWriter:
 class _Writer:
     """Writes one batch at a time beside the loop. A batch that could not be written stays until it can."""
 
-    def __init__(self, folder: str, keep_ms: int, wall_s: Callable[[], float], own: Callable[[], None]) -> None:
-        self._own = own
+    def __init__(self, folder: str, keep_ms: int, wall_s: Callable[[], float]) -> None:
         self.sentences: deque[str] = deque()
         self.file = HistoryFile(folder, self.sentences.append, wall_s)
         self._folder = folder
@@ -155,15 +150,8 @@ class _Writer:
     def _write(self, batch: Batch) -> bool:
         """Write the batch; return whether nothing is left of it."""
         try:
-            self._own()
             store = self.file.write(batch)
             self._tend(store, batch.now_ms)
-        except AlreadyRunning as error:
-            if not self._trouble:
-                self.sentences.append(f"history in {self._folder} is left to another daemon: {error}")
-            self._trouble = _WELL_AFTER
-            self.file.leave(batch)
-            return True
         except (OSError, sqlite3.Error, FallowError) as error:
             self._failed(error)
             return False

@@ -5,7 +5,7 @@ import gc
 import os
 import signal
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -14,7 +14,7 @@ from fallow.actuators.claims.protections import ProtectionFolder
 from fallow.actuators.host.resource_limits import raise_own_limits, share_one_heap
 from fallow.actuators.host.single_instance import Instance, Running
 from fallow.actuators.process.signals import die_of
-from fallow.core.errors import AlreadyRunning, FallowError, NoDriver, PartMissing, WrongUsage
+from fallow.core.errors import FallowError, NoDriver, PartMissing, WrongUsage
 from fallow.core.units import span_s
 from fallow.core.value import replace
 from fallow.engine.daemon.publisher import Publisher
@@ -74,29 +74,18 @@ def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
     me = Running(os.getpid(), world.user, world.clock.wall_s(), file)
     socket = own_socket(world.environ)
     folder = world.state_folder if socket is None else os.path.dirname(os.path.abspath(socket))
-    locks = [Instance(folder, me, world.clock.wall_s())]
+    lock = Instance(folder, me, world.clock.wall_s())
     world.reopen_driver_when_lost(partial(_watch_cluster_alone, voice) if has_cluster else None)
-    try:
-        locks.append(Instance.of_history(world.state_folder, me, world.clock.wall_s()))
-    except AlreadyRunning:
-        locks[0].close()
-        raise
-    except FallowError:  # nothing is kept there, and the journal says why
-        pass
-    for each in locks:
-        if each.said is not None:
-            voice.note(each.said)
     if socket is None:
         voice.note(
             "XDG_RUNTIME_DIR is not set, so there is no socket: status, why, idle and reload cannot ask this daemon;"
             " to let them, set FALLOW_SOCKET to a path in a folder of yours, here and there"
         )
     try:
-        number = _be_up(args, world, voice, load, me, locks, socket)
+        number = _be_up(args, world, voice, load, me, lock, socket)
     finally:
         world.close()
-        for each in locks:
-            each.close()
+        lock.close()
     if number is not None:
         voice.note(f"ended by {signal.Signals(number).name}")
         voice.finish()
@@ -109,19 +98,13 @@ def _watch_cluster_alone(voice: Stderr, error: NoDriver) -> None:
     voice.note(f"{error.sentence}: this machine has no GPUs of its own, and only the cluster is watched")
 
 
-def _keep(locks: Sequence[Instance], world: World) -> None:
-    """Make sure that history is ours alone, also after somebody has taken its lock away. Raise AlreadyRunning."""
-    for each in locks:
-        each.keep(world.clock.wall_s())
-
-
 def _be_up(
     args: argparse.Namespace,
     world: World,
     voice: Stderr,
     load: "Callable[[str | None], Config]",
     me: Running,
-    locks: Sequence[Instance],
+    lock: Instance,
     socket: str | None,
 ) -> int | None:
     """Run the daemon, and return the signal that ended it; None if its time was over."""
@@ -146,7 +129,6 @@ def _be_up(
         file=me.config,
         places=places,
         dry_run=args.dry_run,
-        own_history=partial(_keep, locks[1:], world),
     )
     try:
         serving = _serve(daemon, publisher, world, voice, socket)
@@ -155,8 +137,7 @@ def _be_up(
             def reloaded(page_changed: bool) -> None:
                 if serving is not None:
                     serving.renew_page(changed=page_changed)
-                for each in locks:
-                    each.write(replace(me, config=daemon.file))
+                lock.write(replace(me, config=daemon.file))
 
             daemon.when_reloaded = reloaded
             what = "without a config: it only watches" if me.config is None else f"with {me.config}"
