@@ -131,18 +131,6 @@ def starts_anew() -> None:
         os.wait()
 
 
-def hops() -> None:
-    """Lives on only in its child, which lives on only in its own, and so on: never long enough to be looked at."""
-    if os.fork() > 0:
-        live()
-    os.setsid()
-    say("ready")
-    until_s = time.monotonic() + LIFETIME_S
-    while time.monotonic() < until_s:
-        if os.fork() > 0:
-            os._exit(0)
-
-
 def tells_signals() -> None:
     """Says the name of each signal that it gets; SIGUSR2 ends it."""
     watched = {signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2}

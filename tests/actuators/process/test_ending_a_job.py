@@ -13,7 +13,7 @@ from fallow.engine.machine.clock import SystemClock
 from fallow.readers.proc import Proc, Stat
 from tests.actuators.process.stage import LIMIT_S, job, play, wrapped
 
-HARD_TO_END = ["ignores_term", "five_deep", "double_fork", "storm", "starts_anew", "hops"]
+HARD_TO_END = ["ignores_term", "five_deep", "double_fork", "storm", "starts_anew"]
 
 
 @pytest.mark.parametrize("name", HARD_TO_END)

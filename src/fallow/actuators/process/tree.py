@@ -20,24 +20,20 @@ from fallow.core.value import value
 
 _ROUND_S = 0.05
 _WATCHED = 64  # how many killed processes are waited for at once: descriptors are limited
-_DEAD_AT_ONCE = 1000  # who forks without end must not keep us from looking for the living
 _STOPPED = "Tt"
 _DEAD = "ZX"
 
 
 @value
 class Survivor:
-    """A process of the job that could not be ended. One that was never seen has no pid."""
+    """A process of the job that could not be ended."""
 
-    pid: int | None
+    pid: int
     command: str
     why: str
 
     def __str__(self) -> str:
-        return f"{self.command} {self.why}" if self.pid is None else f"pid {self.pid} ({self.command}) {self.why}"
-
-
-_UNSEEN = Survivor(None, "a process of the job", "forks and ends faster than it can be found")
+        return f"pid {self.pid} ({self.command}) {self.why}"
 
 
 class Orphans:
@@ -50,11 +46,6 @@ class Orphans:
         # A shell that became fallow by `exec` leaves it its children; pid 1 of a container gets all orphans.
         others = any(row.parent == self._me for row in table.everybody())
         self._only_the_job_has_any = self._me != 1 and not others
-
-    @property
-    def all_are_of_job(self) -> bool:
-        """Return whether all our children belong to the job."""
-        return self._only_the_job_has_any and not self._helper_sessions
 
     def of_job(self, row: ProcessRow) -> bool:
         """Return whether a process that was not seen before is an orphan of the job."""
@@ -121,15 +112,14 @@ class JobTree:
         """Send SIGKILL again and again until no process is left or the time is over; return what is left."""
         until_s = self._now() + limit_s
         while True:
-            self._kill_groups_of_ended()
             self.reap()
             living = self.living()
-            if not living and self._is_empty():
+            if not living:
                 return ()
             left_s = until_s - self._now()
             refused = self._kill(living)
-            if left_s <= 0 or (living and len(refused) == len(living)):
-                return tuple(self._survivor(row, row.pid in refused) for row in living) or (_UNSEEN,)
+            if left_s <= 0 or len(refused) == len(living):
+                return tuple(self._survivor(row, row.pid in refused) for row in living)
             self._wait_for_one_of(living, min(_ROUND_S, left_s))
 
     def reap(self) -> None:
@@ -137,33 +127,9 @@ class JobTree:
         if self._orphans is None:
             return
         while child := _ended_child():
-            self._note_end(child)
-
-    def _note_end(self, child: os.waitid_result) -> None:
-        if child.si_pid == self.root.pid and self.ended is None:
-            exited = child.si_code == os.CLD_EXITED
-            self.ended = Ended(code=child.si_status) if exited else Ended(by_signal=child.si_status)
-
-    def _kill_groups_of_ended(self) -> None:
-        """Reap every child that has ended, and kill its group first, if that is in a session which the job began.
-
-        Who forks and ends faster than it can be found leaves only its dead behind, and dies with their group. Only
-        what descends from the job can be in such a session; in ours there are others.
-        """
-        if self._orphans is None or not self._orphans.all_are_of_job:
-            return
-        not_to_kill = {0, os.getpgrp(), *(row.group for row in self._table.everybody() if self._spare(row))}
-        for _ in range(_DEAD_AT_ONCE):
-            dead = _ended_child(os.WNOWAIT)
-            if dead is None:
-                return
-            row = self._table.stat(dead.si_pid)
-            if row is not None and row.session not in (0, os.getsid(0)) and row.group not in not_to_kill:
-                signals.kill_group(row.group)
-                not_to_kill.add(row.group)  # once is enough
-            child = os.waitid(os.P_PID, dead.si_pid, os.WEXITED | os.WNOHANG)
-            if child is not None:
-                self._note_end(child)
+            if child.si_pid == self.root.pid and self.ended is None:
+                exited = child.si_code == os.CLD_EXITED
+                self.ended = Ended(code=child.si_status) if exited else Ended(by_signal=child.si_status)
 
     def _members(self) -> list[ProcessRow]:
         rows = self._table.everybody()
@@ -191,16 +157,6 @@ class JobTree:
             return True
         with handle:
             return handle.ended()
-
-    def _is_empty(self) -> bool:
-        """Return whether no process is left. A process that forks and ends at once can be missed by one look."""
-        if self._orphans is None or not self._orphans.all_are_of_job:
-            return True
-        try:
-            os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
-        except ChildProcessError:  # no child at all, so nothing below either
-            return True
-        return False
 
     def _kill(self, living: Sequence[ProcessRow]) -> set[int]:
         """Kill one round, parents first: a parent may restart its children. Return those that we may not signal."""
@@ -245,10 +201,10 @@ def _above(row: ProcessRow, by_pid: Mapping[int, ProcessRow]) -> Iterator[int]:
         row = parent
 
 
-def _ended_child(more: int = 0) -> os.waitid_result | None:
-    """Return a child that has ended, and reap it unless `more` is WNOWAIT; None if there is none."""
+def _ended_child() -> os.waitid_result | None:
+    """Return a child that has ended, and reap it; None if there is none."""
     try:
-        return os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | more)
+        return os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG)
     except ChildProcessError:
         return None
 

@@ -9,8 +9,8 @@ notebook server. What `fallow run` started with a claim of its own is a job of i
 A GPU without processes is held by the process that has claimed it, if the kernel shows that it holds the claim.
 
 A process belongs to no job, and is never touched, if /proc does not show it, its owner or its command; if fallow
-depends on it; if our own or root's fallow watches it or fills with it; and if it serves all users of the machine, as a
-display server, a monitor or the MPS server does.
+depends on it; if our own or root's fallow watches it or fills with it; and if it serves all users of the machine,
+as a display server, a monitor or the MPS server does.
 
 What a command of a rule runs is a job like any other.
 """
