@@ -18,8 +18,7 @@ from fallow.engine.config.model import Page
 from fallow.engine.config.persons import KnownPerson
 from fallow.engine.machine.clock import SystemClock
 from fallow.interfaces.web.compose import open_page
-from fallow.interfaces.web.sessions import Sessions
-from fallow.interfaces.web.settings import Settings, Visitor, said_at_start
+from fallow.interfaces.web.settings import Settings, said_at_start
 from fallow.readers.token_file import hashed
 from tests.interfaces.web.boards import varied
 from tests.interfaces.web.served import TOKEN, Answer, Site, hall, served
@@ -130,15 +129,6 @@ def test_who_logs_out_or_logs_in_as_another_ends_their_own_session_alone(site: S
     other = {**FORM, **his, "origin": site.url}
     assert site.ask("/login", "POST", urlencode({"token": ADAS}), other).status == 303
     assert site.ask("/api/v1/status", headers=his).status == 401
-
-
-def test_many_sessions_of_one_end_none_of_another() -> None:
-    sessions = Sessions(lambda: 0.0)
-    his = sessions.begin(Visitor(PERSONS[1]), "bob's")
-    cookies = [sessions.begin(Visitor(PERSONS[0]), "ada's") for _ in range(300)]
-    assert sessions.visitor(his, "bob's") == Visitor(PERSONS[1])
-    assert sessions.visitor(cookies[-1], "ada's") == Visitor(PERSONS[0])
-    assert sessions.visitor(cookies[0], "ada's") is None
 
 
 def test_who_is_root_on_the_page_is_said_at_the_start() -> None:
