@@ -7,6 +7,7 @@ reported, and the daemon runs on without it. The page can be closed and opened a
 import asyncio
 import threading
 from collections.abc import Callable, Coroutine
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
 from typing import Any
@@ -24,6 +25,8 @@ from fallow.interfaces.web.server import HttpServer
 _CLOSES_WITHIN_S = 5.0
 _OPENS_AGAIN_S = 1.0
 _MOST_REPORTED = 20
+_READERS = 2
+"""How many threads read the disk for those who ask: they share the interpreter with the policies."""
 
 OpenPage = Callable[[ASGIApp], HttpServer | None]
 
@@ -42,6 +45,7 @@ class ServerThread:
         self._tell = tell
         self._reported: set[str] = set()
         self._loop = asyncio.new_event_loop()
+        self._loop.set_default_executor(ThreadPoolExecutor(_READERS, "fallow-reads"))
         self._over = asyncio.Event()
         self._page: HttpServer | None = None
         self._page_ended = threading.Event()
@@ -109,7 +113,7 @@ class ServerThread:
         await self._open(
             "nobody can ask the daemon",
             settled,
-            partial(server.serve, path, self._socket_app, settled.set, self._tell),
+            partial(server.serve, path, self._socket_app, settled.set),
         )
 
     async def _serve_page(self, page: HttpServer, settled: threading.Event, ended: threading.Event) -> None:

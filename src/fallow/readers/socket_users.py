@@ -15,7 +15,6 @@ _NO_COOKIE = struct.pack("=III", 0, 0xFFFFFFFF, 0xFFFFFFFF)  # on any interface,
 _TO_PORT = struct.Struct("!6xH")
 _ANSWER = struct.Struct("=4x48x12xII")
 _LONGEST_ANSWER = 4096
-_ESTABLISHED = 1
 _SO_PEERGROUPS = 59
 _MOST_GROUPS_BYTES = 1024  # Python asks for no more
 
@@ -30,14 +29,6 @@ def user_of(connection: "socket.socket | TransportSocket") -> int | None:
         return _asked(connection.family, (theirs[0], theirs[1]), (ours[0], ours[1]))
     except (OSError, ValueError, struct.error):
         return None
-
-
-def has_hung_up(connection: "socket.socket | TransportSocket") -> bool:
-    """Return whether the other end was closed; of another machine it may be only the half by which it sends."""
-    try:
-        return connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)[0] != _ESTABLISHED
-    except OSError:
-        return True
 
 
 def groups_of_peer(connection: "socket.socket | TransportSocket") -> frozenset[int]:

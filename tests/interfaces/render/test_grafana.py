@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from fallow.interfaces.render.metrics import Metrics
+from fallow.interfaces.render.metrics import exposed
 from tests.interfaces.web.test_metrics import DASHBOARD, with_a_pod
 from tests.real_prometheus import Exporter, Prometheus
 
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.engine
 def told() -> str:
     """What fallow tells Prometheus of a machine on which a lot goes on."""
     board = with_a_pod(time.time())
-    return Metrics(lambda: board, lambda: 0).exposed("")[0].decode()
+    return exposed(board, 0, "")[0].decode()
 
 
 def later(text: str) -> str:

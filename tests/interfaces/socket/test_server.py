@@ -7,7 +7,6 @@ import signal
 import socket
 import stat
 import subprocess
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
@@ -17,12 +16,9 @@ import pytest
 from fallow.actuators.host.unix_socket import SocketFile
 from fallow.core.api import VERSION
 from fallow.core.errors import FallowError, NotPermitted
-from tests.actuators.claims.test_users import ADA, Users
 from tests.conftest import Fallow
 from tests.interfaces.socket.conftest import Start, starting
 from tests.places import LIMIT_S
-
-MOST_OF_USER = 16
 
 
 @pytest.fixture(scope="module")
@@ -143,61 +139,12 @@ def test_a_request_without_an_end_ends_the_connection(path: str) -> None:
     assert answers(path)
 
 
-@pytest.mark.more
-def test_who_says_nothing_is_let_go(path: str) -> None:
-    with connected(path) as connection:
-        assert everything(connection) == b"", "closed after the time for a request"
-
-
 def test_who_never_reads_keeps_nobody_from_an_answer(path: str) -> None:
     with socket.socket(socket.AF_UNIX) as lazy:
         lazy.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1)
         lazy.connect(path)
         lazy.sendall(request("GET", "/api/v1/status"))
         assert answers(path)
-
-
-@pytest.mark.as_root
-@pytest.mark.more
-def test_a_user_has_some_connections_and_others_have_theirs(open_folder: pathlib.Path, start_daemon: Start) -> None:
-    users = Users(open_folder)
-    users.environ["FALLOW_STATE_DIR"] = str(open_folder / "state")
-    start_daemon(users.environ)
-    idle = [socket.socket(socket.AF_UNIX) for _ in range(MOST_OF_USER + 4)]
-    try:
-        for connection in idle:
-            connection.connect(users.environ["FALLOW_SOCKET"])
-        assert everything(idle[0]) == b"", "the oldest makes way, as one too many came"
-        code, out, _ = users.run(ADA, "status", "--json")
-        assert code == 0
-        assert json.loads(out)["gpus"][0]["for_s"] is not None, "ada is answered all the same"
-    finally:
-        for connection in idle:
-            connection.close()
-
-
-@pytest.mark.more
-def test_who_floods_it_waits_and_the_daemon_has_time(path: str) -> None:
-    """Forty asks a second and no more, however many threads ask; on a busy machine some are given up."""
-    import time
-
-    began = time.monotonic()
-    done = []
-
-    def flood() -> None:
-        for _ in range(12):
-            with suppress(OSError, ValueError):
-                done.append(answers(path))
-
-    threads = [threading.Thread(target=flood) for _ in range(10)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(LIMIT_S)
-    took_s = time.monotonic() - began
-    assert sum(done) > 80
-    assert took_s > (sum(done) - 60) / 40, "the first forty at once, and some in the middle of a second"
-    assert answers(path)
 
 
 def test_it_says_who_it_is_to_whoever_asks(path: str) -> None:

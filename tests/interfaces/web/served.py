@@ -24,8 +24,7 @@ from fallow.engine.park.wishes import WakeWish, Woken
 from fallow.engine.stop.for_person import StopsForPersons
 from fallow.interfaces.web.access import PageAccess
 from fallow.interfaces.web.app import make_app
-from fallow.interfaces.web.connection_limit import ConnectionLimits
-from fallow.interfaces.web.server import HttpServer, bound, listen, page_limits
+from fallow.interfaces.web.server import HttpServer, bound, listen
 from fallow.interfaces.web.sessions import Sessions
 from fallow.interfaces.web.settings import Settings, checked
 from fallow.readers.proc import Proc, user_name
@@ -106,14 +105,13 @@ def built(
     pretend: Address | None = None,
     hosts: tuple[str, ...] = (),
     clock: Any = None,
-    limits: ConnectionLimits | None = None,
     past: Callable[[str], HistoryReader | None] = open_history,
     every_s: float = NEVER_S,
 ) -> Iterator[Built]:
     """The page, on a port of loopback. `pretend` is the address that it takes itself to listen on.
 
-    No time limit of it ends while a test runs, however slow the machine is, unless the test is about that. So is the
-    board never too old for /healthz, for which the GPUs are to be looked at every so many seconds.
+    The board is never too old for /healthz, for which the GPUs are to be looked at every so many seconds, unless a
+    test is about that.
     """
     home.mkdir(exist_ok=True)
     folder = ClaimFolder(str(home / "claims"))
@@ -139,8 +137,7 @@ def built(
     app = make_app(sources)
     access = PageAccess(app, settings, Sessions(made_clock.monotonic_s))
     try:
-        patient = replace(page_limits(), request_s=NEVER_S, answer_s=NEVER_S)
-        yield Built(HttpServer(access, listening, limits or patient), address, app)
+        yield Built(HttpServer(access, listening), address, app)
     finally:
         folder.close()
         reloads.close()

@@ -12,7 +12,7 @@ from fallow.core.value import replace
 from fallow.core.visibility import ANYBODY
 from fallow.engine.machine.cluster_from_json import cluster
 from fallow.interfaces.render.cluster_json import cluster as as_facts
-from fallow.interfaces.render.metrics import Metrics
+from fallow.interfaces.render.metrics import exposed
 from tests.interfaces.web.boards import varied
 from tests.interfaces.web.clusters import (
     fell_silent,
@@ -111,7 +111,7 @@ def test_what_is_idle_has_no_number_in_metrics_and_page_while_it_is_not_known(
     board: ClusterBoard, tmp_path: pathlib.Path
 ) -> None:
     whole = replace(varied(time.time()), cluster=board)
-    text = Metrics(lambda: whole, lambda: 0).exposed("")[0].decode()
+    text = exposed(whole, 0, "")[0].decode()
     samples = [line for line in text.splitlines() if line.startswith("fallow_cluster_")]
     assert not any("fallow_cluster_idle_gpus" in line for line in samples)
     assert not any('"idle"' in line or '"busy"' in line for line in samples)
@@ -127,7 +127,7 @@ def test_what_is_idle_has_no_number_in_metrics_and_page_while_it_is_not_known(
 
 def test_background_jobs_are_told_as_available_and_not_as_idle_on_page_and_in_metrics(tmp_path: pathlib.Path) -> None:
     whole = replace(varied(time.time()), cluster=filled())
-    text = Metrics(lambda: whole, lambda: 0).exposed("")[0].decode()
+    text = exposed(whole, 0, "")[0].decode()
     assert 'fallow_cluster_gpus{engine="slurm",state="filled"} 2.0' in text
     assert 'fallow_cluster_jobs{activity="filled",engine="slurm"} 3.0' in text
     assert 'fallow_cluster_jobs{activity="idle",engine="slurm"} 1.0' in text
@@ -142,7 +142,7 @@ def test_background_jobs_are_told_as_available_and_not_as_idle_on_page_and_in_me
 
 def test_what_could_not_be_read_is_counted_and_has_no_zero() -> None:
     board = replace(varied(1000.0), cluster=small(engine_answers=False, troubles=("the controller does not answer",)))
-    text = Metrics(lambda: board, lambda: 0).exposed("")[0].decode()
+    text = exposed(board, 0, "")[0].decode()
     assert 'fallow_cluster_troubles{engine="slurm"} 1.0' in text
     assert 'fallow_cluster_source_up{engine="slurm",source="engine"} 0.0' in text
     assert 'fallow_cluster_source_up{engine="slurm",source="metrics"} 1.0' in text

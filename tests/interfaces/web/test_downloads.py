@@ -3,13 +3,17 @@
 import csv
 import io
 import pathlib
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from fallow.engine.config.listen_address import Address
+from fallow.engine.history.reader import HistoryReader, open_history
 from tests.interfaces.web.boards import varied
 from tests.interfaces.web.served import TOKEN, Site, hall, served
+from tests.places import LIMIT_S
 
 
 @pytest.fixture(scope="module")
@@ -60,3 +64,22 @@ def test_the_page_leads_to_both(tmp_path: pathlib.Path) -> None:
         text = open_site.ask("/").text
     assert 'href="/report.html?since=7d"' in text
     assert 'href="/report.csv?since=7d&amp;by=user"' in text
+
+
+def test_the_daemon_answers_while_a_long_report_is_added_up(tmp_path: pathlib.Path) -> None:
+    begun, may_go_on = threading.Event(), threading.Event()
+
+    def slow_disk(folder: str) -> HistoryReader | None:
+        begun.set()
+        assert may_go_on.wait(LIMIT_S)
+        return open_history(folder)
+
+    with served(hall(varied), tmp_path, past=slow_disk) as site, ThreadPoolExecutor(1) as beside:
+        report = beside.submit(site.ask, "/report.csv")
+        try:
+            assert begun.wait(LIMIT_S)
+            assert len(site.ask("/api/v1/status").json["gpus"]) == 8
+            assert not report.done()
+        finally:
+            may_go_on.set()
+        assert report.result(LIMIT_S).status == 200

@@ -18,7 +18,7 @@ from fallow.core.board import Board
 from fallow.core.money import Prices
 from fallow.core.owner import Owner, OwnerKind
 from fallow.core.value import replace
-from fallow.interfaces.render.metrics import Metrics
+from fallow.interfaces.render.metrics import exposed
 from fallow.policies.guard import Phase
 from tests.interfaces.web.boards import process, varied
 from tests.interfaces.web.served import Site, hall, served
@@ -91,7 +91,7 @@ def test_energy_price_and_claims_are_told_of_the_gpus_of_which_they_are_known(fa
     assert value(families, "fallow_gpu_energy_joules_total") == [7.5e6]
     assert value(families, "fallow_gpu_price_per_hour", gpu="0", currency="USD") == [2.5]
     assert value(families, "fallow_gpu_claimed", gpu="4") == [1.0]
-    without = Metrics(lambda: replace(varied(0.0), prices=Prices()), lambda: 0).exposed("")[0].decode()
+    without = exposed(replace(varied(0.0), prices=Prices()), 0, "")[0].decode()
     assert "fallow_gpu_price_per_hour{" not in without
     assert "fallow_gpu_energy_joules_total{" not in without
 
@@ -111,7 +111,7 @@ def test_a_crowd_of_owners_has_no_more_than_500_series() -> None:
     )
     few = varied(0.0)
     crowded = replace(few, status=replace(few.status, gpus=(replace(few.status.gpus[0], holders=crowd),)))
-    text = Metrics(lambda: crowded, lambda: 0).exposed("")[0].decode()
+    text = exposed(crowded, 0, "")[0].decode()
     assert text.count("\nfallow_holder_idle_seconds{") == 500
 
 
@@ -133,7 +133,7 @@ def test_who_holds_a_gpu_for_an_unknown_time_has_not_held_it_for_no_time(activit
     for_s = None if activity is Activity.IDLE else 310.0
     gpu = replace(made.status.gpus[1], activity=activity, for_s=for_s)
     board = replace(made, status=replace(made.status, gpus=(gpu,)))
-    text = Metrics(lambda: board, lambda: 0).exposed("")[0].decode()
+    text = exposed(board, 0, "")[0].decode()
     assert "\nfallow_holder_memory_bytes{" in text
     assert "\nfallow_holder_idle_seconds{" not in text
 
@@ -144,7 +144,7 @@ def test_reasons_with_numbers_are_one_series(families: dict[str, Metric]) -> Non
 
 def test_those_who_ask_for_openmetrics_get_it() -> None:
     board = varied(time.time())
-    body, kind = Metrics(lambda: board, lambda: 3).exposed("application/openmetrics-text; version=1.0.0")
+    body, kind = exposed(board, 3, "application/openmetrics-text; version=1.0.0")
     assert "openmetrics" in kind
     assert {family.name for family in openmetrics(body.decode())} >= {"fallow_gpu_activity", "fallow_actions"}
 

@@ -7,7 +7,6 @@ from urllib.parse import urlencode
 import pytest
 
 from fallow.actuators.host.as_user import in_the_name_of
-from fallow.interfaces.web.connection_limit import neighbourhood
 from fallow.interfaces.web.sessions import Sessions
 from fallow.interfaces.web.settings import Visitor
 from tests.interfaces.web.boards import varied
@@ -68,6 +67,14 @@ def test_of_very_many_sessions_the_oldest_ends() -> None:
     assert [sessions.visitor(each, "192.0.2.1") is None for each in begun] == [True] + [False] * 1000
 
 
-def test_where_one_socket_listens_for_both_kinds_of_addresses_each_counts_for_itself() -> None:
-    assert neighbourhood("::ffff:192.0.2.1") == neighbourhood("192.0.2.1") != neighbourhood("::ffff:192.0.2.2")
-    assert neighbourhood("::ffff:127.0.0.1") == neighbourhood("::1") == neighbourhood("127.0.0.1")
+def test_a_cookie_means_nothing_after_logging_out_whoever_has_a_copy(site: Site) -> None:
+    def login() -> dict[str, str]:
+        answer = site.ask("/login", "POST", urlencode({"token": TOKEN}), {**FORM, "origin": site.url})
+        return {"cookie": answer.headers["set-cookie"].partition(";")[0]}
+
+    mine, other = login(), login()
+    assert mine != other
+    assert "Place a protection" in site.ask("/", headers=mine).text
+    site.ask("/logout", "POST", headers={"origin": site.url, **mine})
+    assert "Place a protection" not in site.ask("/", headers=mine).text
+    assert "Place a protection" in site.ask("/", headers=other).text, "another browser stays logged in"

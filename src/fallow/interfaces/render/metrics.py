@@ -32,29 +32,24 @@ _MOST_HELD = 500
 _NUMBER = re.compile(r"\d+")
 
 
-class Metrics:
-    """Serves `/metrics`."""
-
-    def __init__(self, board: Callable[[], Board | None], streams: Callable[[], int]) -> None:
-        self._registry = CollectorRegistry(auto_describe=False)
-        self._registry.register(_Collector(board, streams))
-
-    def exposed(self, accept: str) -> tuple[bytes, str]:
-        """Return the metrics and their content type: OpenMetrics if the client accepts it."""
-        encode, kind = choose_encoder(accept)
-        return encode(self._registry), kind
+def exposed(board: Board | None, streams: int, accept: str) -> tuple[bytes, str]:
+    """Return the metrics of `/metrics` and their content type: OpenMetrics if the client accepts it."""
+    encode, kind = choose_encoder(accept)
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(_Collector(board, streams))
+    return encode(registry), kind
 
 
 class _Collector(Collector):
-    def __init__(self, board: Callable[[], Board | None], streams: Callable[[], int]) -> None:
+    def __init__(self, board: Board | None, streams: int) -> None:
         self._board = board
         self._streams = streams
 
     def collect(self) -> Iterable[Metric]:
         """Yield all metric families; those of the board only once there is one."""
-        board = self._board()
+        board = self._board
         yield gauge("fallow_up", "Whether the GPUs have been looked at.", [((), float(board is not None))])
-        yield gauge("fallow_event_streams", "Pages that are open and watch.", [((), float(self._streams()))])
+        yield gauge("fallow_event_streams", "Pages that are open and watch.", [((), float(self._streams))])
         if board is not None:
             yield from _machine(board)
             yield from _cards(board)

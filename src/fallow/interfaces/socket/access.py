@@ -16,7 +16,6 @@ from fallow.engine.daemon.sources import Peer
 from fallow.interfaces.web.access import answered, body_refusal
 from fallow.interfaces.web.api_facts import problem
 from fallow.interfaces.web.caller import Caller
-from fallow.interfaces.web.connection_limit import user
 from fallow.readers.simulated_reader import machine
 
 _LONGEST_MACHINE = 1000
@@ -32,13 +31,11 @@ class SocketAccess:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Identify the caller, and pass the request on, or answer why it is refused."""
         peer: Peer = scope["state"]["connection"].peer
-        scope["state"]["caller"] = Caller(user(peer.uid), peer.viewer, peer)
+        scope["state"]["caller"] = Caller(peer.viewer, peer)
         scope["state"]["same_origin"] = False
-        await answered(self._refusal(scope["path"], Headers(scope=scope)) or self._app, scope, receive, send)
+        await answered(self._refusal(Headers(scope=scope)) or self._app, scope, receive, send)
 
-    def _refusal(self, path: str, headers: Headers) -> Response | None:
-        if path == "/stream":  # it would keep one of the few places for ever
-            return problem(404, "usage", "the stream is on the page, not on the socket")
+    def _refusal(self, headers: Headers) -> Response | None:
         meant = headers.get(MACHINE_HEADER)
         if meant is not None and not _is_same_machine(self._simulated, meant):
             what = "real GPUs" if self._simulated is None else f"simulated GPUs ({self._simulated})"

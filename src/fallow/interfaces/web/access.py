@@ -26,7 +26,6 @@ from fallow.core.visibility import Viewer
 from fallow.engine.daemon.sources import Peer
 from fallow.interfaces.web.api_facts import problem
 from fallow.interfaces.web.caller import NO_PROCESS, Caller
-from fallow.interfaces.web.disk_reads import PAGE
 from fallow.interfaces.web.sessions import Sessions
 from fallow.interfaces.web.settings import Settings, Visitor
 from fallow.interfaces.web.way_back import SUBJECTS
@@ -81,15 +80,15 @@ class PageAccess:
         owner: str = state["connection"].owner
         state["same_origin"] = same_origin(headers)
         visitor = self._visitor(headers, scope, shown, owner)
-        key, has_token = f"{PAGE} {owner}", self.settings.has_token
+        has_token = self.settings.has_token
         if visitor is None or visitor.person is None:
             # The shared token allows to protect GPUs; it does not make anybody the owner of other users' jobs.
-            state["caller"] = Caller(key, knows_token=visitor is not None, has_token=has_token)
+            state["caller"] = Caller(knows_token=visitor is not None, has_token=has_token)
         else:
             who = visitor.person.account
             acts = Peer(NO_PROCESS, who.uid, who.gid)
             viewer = Viewer(who.name, everything=who.uid == 0)
-            state["caller"] = Caller(key, viewer, knows_token=True, has_token=has_token, acts=acts, account=who)
+            state["caller"] = Caller(viewer, knows_token=True, has_token=has_token, acts=acts, account=who)
         if shown is not None and has_token and visitor is None:
             await asyncio.sleep(WRONG_TOKEN_S)
         await answered(self._refusal(scope, headers, shown) or self._app, scope, receive, send)

@@ -17,7 +17,6 @@ from fallow.interfaces.web.api_history import SINCE_S, UNTIL_S, asked
 from fallow.interfaces.web.api_routes import ApiRoutes
 from fallow.interfaces.web.caller import Refused, caller_of
 from fallow.interfaces.web.cluster_views import ClusterViews
-from fallow.interfaces.web.disk_reads import DiskReads
 from fallow.interfaces.web.query_keys import described_text, whole, word
 
 _BY = ("node", "partition", "account", "qos", "namespace", "user")
@@ -33,7 +32,7 @@ _NONE_HERE = {404: "The daemon watches no cluster."}
 NO_CLUSTER = "the daemon watches no cluster: its config has no [cluster], or it has not looked at it yet"
 
 
-def add_cluster(api: ApiRoutes, sources: Sources, reads: DiskReads) -> None:
+def add_cluster(api: ApiRoutes, sources: Sources) -> None:
     """Add the routes for the cluster: as it is now, and what it did."""
     views = ClusterViews()
 
@@ -69,14 +68,14 @@ def add_cluster(api: ApiRoutes, sources: Sources, reads: DiskReads) -> None:
         keys=(word("by", "user", _BY), SINCE_S, UNTIL_S),
         problems=_NONE_HERE,
     )
-    async def usage(request: Request, by: str, since_s: float, until_s: float) -> Response:
+    async def usage(_: Request, by: str, since_s: float, until_s: float) -> Response:
         now_s = sources.clock.wall_s()
         span = (now_s - since_s, now_s - min(until_s, since_s))
 
         def read() -> tuple[list[UsageRow] | None, list[UsageRow] | None]:
             return sources.cluster_usage(by, *span), sources.cluster_usage("cluster", *span)
 
-        rows, whole = await asked(reads, request, read)
+        rows, whole = await asked(read)
         if rows is None or whole is None:
             raise Refused(404, "cluster", NO_CLUSTER)
         return Json(cluster_json.usage(usage_report(by, *span, rows, whole, Prices())))

@@ -1,12 +1,12 @@
 """`/api/v1/openapi.json`: the description of the API."""
 
+import asyncio
 from collections.abc import Sequence
 
 from starlette.requests import Request
 from starlette.responses import Response
 
 from fallow.interfaces.web.api_routes import PREFIX, Operation
-from fallow.interfaces.web.made_once import MadeOnce
 from fallow.interfaces.web.page_routes import PageRoutes
 
 DESCRIPTION = f"{PREFIX}/openapi.json"
@@ -20,8 +20,6 @@ def add_description(pages: PageRoutes, operations: Sequence[Operation]) -> None:
 
         return described(operations)
 
-    made = MadeOnce(make)
-
     @pages.get(DESCRIPTION)
     async def description(_: Request) -> Response:
-        return Response(await made.get(), media_type="application/json")
+        return Response(await asyncio.to_thread(make), media_type="application/json")

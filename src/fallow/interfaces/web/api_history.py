@@ -1,5 +1,6 @@
 """`/api/v1` for the past: events of the journal, and history."""
 
+import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
@@ -17,7 +18,6 @@ from fallow.interfaces.web import api_facts
 from fallow.interfaces.web.api_facts import Json
 from fallow.interfaces.web.api_routes import ApiRoutes
 from fallow.interfaces.web.caller import Refused, caller_of
-from fallow.interfaces.web.disk_reads import DiskReads
 from fallow.interfaces.web.query_keys import REQUIRED, Key, number, text, whole, word
 from fallow.policies.cost import By
 
@@ -45,7 +45,7 @@ def _moment(name: str, default: object = REQUIRED) -> Key:
     return whole(name, default, least=0, most=_LATEST_MS, meaning="Milliseconds since the epoch.")
 
 
-def add_past(api: ApiRoutes, sources: Sources, reads: DiskReads) -> None:
+def add_past(api: ApiRoutes, sources: Sources) -> None:
     """Add the routes for the journal, and for reports from history."""
 
     @api.get(
@@ -54,8 +54,8 @@ def add_past(api: ApiRoutes, sources: Sources, reads: DiskReads) -> None:
         "The last lines of the journal, newest first",
         keys=(whole("limit", 50, least=1, most=500), _KEY),
     )
-    async def events(request: Request, limit: int, key: str | None) -> Response:
-        found = await asked(reads, request, lambda: sources.events(key, limit))
+    async def events(_: Request, limit: int, key: str | None) -> Response:
+        found = await asked(lambda: sources.events(key, limit))
         return Json({"events": [api_facts.event(each) for each in found]})
 
     @api.get(
@@ -67,7 +67,7 @@ def add_past(api: ApiRoutes, sources: Sources, reads: DiskReads) -> None:
     async def report(request: Request, since_s: float, by: str, until_s: float) -> Response:
         viewer = caller_of(request).viewer
         ends_s = min(until_s, since_s)
-        return Json(await asked(reads, request, lambda: facts_of(sources.report(since_s, viewer, ends_s), By(by))))
+        return Json(await asked(lambda: facts_of(sources.report(since_s, viewer, ends_s), By(by))))
 
     @api.get(
         "/history",
@@ -76,14 +76,14 @@ def add_past(api: ApiRoutes, sources: Sources, reads: DiskReads) -> None:
         keys=(number("since_s", 86400.0, above=0, most=WEEK_S), _uuid(None)),
         problems={404: "There is no such GPU."},
     )
-    async def history(request: Request, since_s: float, gpu: str | None) -> Response:
+    async def history(_: Request, since_s: float, gpu: str | None) -> Response:
         now = sources.board()
         known = {} if now is None else labels_of(now.status.gpus)
         if gpu is not None and gpu not in known:
             raise Refused(404, "usage", "there is no GPU of that UUID")
         wanted = known if gpu is None else {gpu: known[gpu]}
         until_s = sources.clock.wall_s()
-        strips = await asked(reads, request, lambda: {uuid: sources.strip(uuid, since_s) for uuid in wanted})
+        strips = await asked(lambda: {uuid: sources.strip(uuid, since_s) for uuid in wanted})
         gpus = [
             {"uuid": uuid, "gpu": label, "intervals": [api_facts.interval(one) for one in strips[uuid]]}
             for uuid, label in wanted.items()
@@ -91,7 +91,7 @@ def add_past(api: ApiRoutes, sources: Sources, reads: DiskReads) -> None:
         return Json({"since": iso_time(until_s - since_s), "until": iso_time(until_s), "gpus": gpus})
 
 
-def add_raw_history(api: ApiRoutes, sources: Sources, reads: DiskReads) -> None:
+def add_raw_history(api: ApiRoutes, sources: Sources) -> None:
     """Add the routes for history as `fallow report` needs it, to add it up with the caller's prices and days."""
 
     def read(question: Callable[[HistoryReader], Sequence[T]]) -> Sequence[T]:
@@ -104,8 +104,8 @@ def add_raw_history(api: ApiRoutes, sources: Sources, reads: DiskReads) -> None:
             past.close()
 
     @api.get("/history/gpus", "HistoryGpus", "Every GPU that history knows")
-    async def gpus(request: Request) -> Response:
-        found = await asked(reads, request, lambda: read(lambda past: list(past.cards().values())))
+    async def gpus(_: Request) -> Response:
+        found = await asked(lambda: read(lambda past: list(past.cards().values())))
         return Json({"gpus": api_facts.plain(found)})
 
     @api.get(
@@ -117,7 +117,7 @@ def add_raw_history(api: ApiRoutes, sources: Sources, reads: DiskReads) -> None:
     async def tallies(request: Request, edges: str) -> Response:
         moments = sorted({int(each) for each in edges.split(",")})
         viewer = sources.rights_of(caller_of(request).viewer)
-        found = await asked(reads, request, lambda: read(lambda past: past.tallies(moments)))
+        found = await asked(lambda: read(lambda past: past.tallies(moments)))
         return Json({"tallies": api_facts.plain([interval_seen_by(each, viewer) for each in found])})
 
     @api.get(
@@ -126,9 +126,9 @@ def add_raw_history(api: ApiRoutes, sources: Sources, reads: DiskReads) -> None:
         "Time of each activity by quarter hour",
         keys=(_moment("since_ms"), _moment("until_ms")),
     )
-    async def quarters(request: Request, since_ms: int, until_ms: int) -> Response:
+    async def quarters(_: Request, since_ms: int, until_ms: int) -> Response:
         begin_ms = max(since_ms, until_ms - _LONGEST_PICTURE_MS)
-        found = await asked(reads, request, lambda: read(lambda past: past.quarters(begin_ms, until_ms)))
+        found = await asked(lambda: read(lambda past: past.quarters(begin_ms, until_ms)))
         return Json({"quarters": api_facts.plain(found)})
 
     @api.get(
@@ -137,22 +137,20 @@ def add_raw_history(api: ApiRoutes, sources: Sources, reads: DiskReads) -> None:
         "What one GPU did, for a picture",
         keys=(_uuid(), _moment("since_ms"), _moment("until_ms"), _moment("finest_ms", 0)),
     )
-    async def activities(request: Request, gpu: str, since_ms: int, until_ms: int, finest_ms: int) -> Response:
+    async def activities(_: Request, gpu: str, since_ms: int, until_ms: int, finest_ms: int) -> Response:
         begin_ms = max(since_ms, until_ms - _LONGEST_PICTURE_MS)
-        found = await asked(
-            reads, request, lambda: read(lambda past: past.colours(gpu, begin_ms, until_ms, finest_ms))
-        )
+        found = await asked(lambda: read(lambda past: past.colours(gpu, begin_ms, until_ms, finest_ms)))
         return Json({"activities": api_facts.plain(found)})
 
 
-async def answered(answer: Callable[[], Awaitable[T]]) -> T:
+async def answered(answer: Awaitable[T]) -> T:
     """Return an answer that is read from the disk; what cannot be read is a 503 with its sentence."""
     try:
-        return await answer()
+        return await answer
     except FallowError as error:
         raise Refused(503, "failed", str(error)) from None
 
 
-async def asked(reads: DiskReads, request: Request, question: Callable[[], T]) -> T:
-    """Return the answer to a request; what cannot be read is a 503 with its sentence."""
-    return await answered(lambda: reads.ask(caller_of(request).key, question))
+async def asked(question: Callable[[], T]) -> T:
+    """Return the answer to a question that reads the disk, in a thread; what cannot be read is a 503."""
+    return await answered(asyncio.to_thread(question))

@@ -46,7 +46,7 @@ def add_series(api: ApiRoutes, sources: Sources, plots: PlotReads, finder: Subje
         else:
             gpus = () if board is None else board.status.gpus
             what = Plotted(tuple(one.uuid for one in gpus if isinstance(one.uuid, str)))
-        steps = await answered(lambda: plots.steps(caller.key, what, SPANS[span]))
+        steps = await answered(plots.steps(what, SPANS[span]))
         currency = None if board is None or not board.prices.given else board.prices.currency
         return Json(
             {"span": span, "step_s": SPANS[span].step_s, "currency": currency, "steps": [_step(one) for one in steps]}

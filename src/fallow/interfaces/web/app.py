@@ -25,13 +25,11 @@ from fallow.interfaces.web.api_routes import ApiRoutes
 from fallow.interfaces.web.api_series import add_series
 from fallow.interfaces.web.cached_reads import CachedReads
 from fallow.interfaces.web.caller import Refused, who_asks
-from fallow.interfaces.web.disk_reads import DiskReads
 from fallow.interfaces.web.downloads import add_downloads
 from fallow.interfaces.web.event_streams import Watchers
 from fallow.interfaces.web.page import Files, make_pages
 from fallow.interfaces.web.page_parts import FIGURES_EVERY_S, Renderer
 from fallow.interfaces.web.plots import PlotReads
-from fallow.interfaces.web.server import most_watchers
 from fallow.interfaces.web.signs_of_life import add_health, add_metrics
 from fallow.interfaces.web.subject_finder import SubjectFinder
 from fallow.interfaces.web.subject_pages import add_subject_pages
@@ -89,13 +87,12 @@ def _pids(gpu: GpuStatus) -> tuple[int, ...] | Unknown:
 
 def make_app(sources: Sources) -> Starlette:
     """Return the app. The policy loop's thread only notifies it of each tick; all else happens in its own thread."""
-    reads = DiskReads()
-    plots = PlotReads(sources, reads)
-    renderer = Renderer(sources, CachedReads(sources, reads), plots)
-    subjects = SubjectReads(sources, reads)
+    plots = PlotReads(sources)
+    renderer = Renderer(sources, CachedReads(sources), plots)
+    subjects = SubjectReads(sources)
     finder = SubjectFinder(sources, subjects)
     static = Files()
-    watchers = Watchers(renderer.parts, lambda: static.edition, most_watchers(), sources.pause_s)
+    watchers = Watchers(renderer.parts, lambda: static.edition, sources.pause_s)
     pulse, worth = Pulse(sources), ChangeFilter(sources)
 
     def tick(board: Board) -> None:
@@ -112,19 +109,18 @@ def make_app(sources: Sources) -> Starlette:
         yield
         end()
         watchers.close()
-        reads.close()
 
     api = ApiRoutes()
     add_now(api, sources)
-    add_cluster(api, sources, reads)
-    add_past(api, sources, reads)
-    add_raw_history(api, sources, reads)
+    add_cluster(api, sources)
+    add_past(api, sources)
+    add_raw_history(api, sources)
     add_series(api, sources, plots, finder)
     add_recent(api, sources)
     add_changes(api, sources)
     pages = make_pages(sources, renderer, watchers, static)
     add_subject_pages(pages, sources, renderer, plots, (subjects, finder), lambda: static.edition)
-    add_downloads(pages, sources, reads)
+    add_downloads(pages, sources)
     add_description(pages, api.operations)
     add_health(pages, lambda: pulse.ails)
     add_metrics(pages, sources.board, lambda: len(watchers))

@@ -3,6 +3,7 @@
 An open page asks at every tick; a chart of one day, a thousand points wide, changes every minute and a half.
 """
 
+import asyncio
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import TypeVar
@@ -19,7 +20,6 @@ from fallow.engine.machine.timezone import LocalZone
 from fallow.interfaces.render.report_text import cost_for_people, time_spent
 from fallow.interfaces.web.dashboard import user_address
 from fallow.interfaces.web.day import Strips, strips
-from fallow.interfaces.web.disk_reads import PAGE, DiskReads
 from fallow.policies.cost import By, Line
 
 DAY_S = 86_400.0
@@ -51,9 +51,8 @@ class Cost:
 class CachedReads:
     """History and journal, as the page shows them. Call all methods in the event loop of the page."""
 
-    def __init__(self, sources: Sources, reads: DiskReads) -> None:
+    def __init__(self, sources: Sources) -> None:
         self._sources = sources
-        self._reads = reads
         self._kept: dict[str, tuple[float, object]] = {}
         self._cost_lasts_s = _COSTS_LAST_S[0]
 
@@ -80,7 +79,7 @@ class CachedReads:
 
     async def _or_why(self, question: Callable[[], T]) -> T | str:
         try:
-            return await self._reads.ask(PAGE, question)
+            return await asyncio.to_thread(question)
         except FallowError as error:
             return str(error)
 

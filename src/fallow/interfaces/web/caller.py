@@ -20,8 +20,6 @@ NO_PROCESS = 0
 class Caller:
     """Who sent a request, and what they may do."""
 
-    key: str
-    """Identifies the caller: a user, or the owner of a connection to the page."""
     viewer: Viewer = ANYBODY
     """Whose command lines the caller may read."""
     peer: Peer | None = None

@@ -10,7 +10,7 @@ from fallow.core.value import replace
 from fallow.engine.config.model import Page
 from fallow.engine.config.persons import KnownPerson, known_persons, shared_token
 from fallow.interfaces.web.access import PageAccess
-from fallow.interfaces.web.server import HttpServer, bound, listen, page_limits
+from fallow.interfaces.web.server import HttpServer, bound, listen
 from fallow.interfaces.web.sessions import Sessions
 from fallow.interfaces.web.settings import Settings, checked, said_at_start
 from fallow.interfaces.web.token import token_in
@@ -30,7 +30,7 @@ def open_page(app: ASGIApp, page: Page, clock: Clock, tell: Callable[[str], None
     settings = replace(wanted, address=bound(wanted.address, listening))
     tell(said_at_start(settings))
     access = PageAccess(app, settings, Sessions(clock.monotonic_s))
-    server = HttpServer(access, listening, page_limits())
+    server = HttpServer(access, listening)
     server.has_old_tokens = lambda: _tokens(page) != (settings.token_hash, settings.persons)
     return server
 

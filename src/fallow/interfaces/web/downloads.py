@@ -12,7 +12,6 @@ from fallow.engine.daemon.sources import Sources
 from fallow.engine.history.report import Report
 from fallow.interfaces.web.api_history import WEEK_S, asked
 from fallow.interfaces.web.caller import Refused, caller_of
-from fallow.interfaces.web.disk_reads import DiskReads
 from fallow.interfaces.web.page_routes import PageRoutes
 from fallow.policies.cost import By
 
@@ -20,7 +19,7 @@ _HOUR = "hour"
 _LONGEST_S = 3660 * 86400.0
 
 
-def add_downloads(pages: PageRoutes, sources: Sources, reads: DiskReads) -> None:
+def add_downloads(pages: PageRoutes, sources: Sources) -> None:
     """Add the routes of the files."""
 
     @pages.get("/report.csv")
@@ -41,7 +40,7 @@ def add_downloads(pages: PageRoutes, sources: Sources, reads: DiskReads) -> None
     async def answer(request: Request, ending: str, kind: str, written: Callable[[Report, By], str]) -> Response:
         since_s, by = _wanted(request, hours=ending == "csv")
         viewer = caller_of(request).viewer
-        text = await asked(reads, request, lambda: written(sources.report(since_s, viewer), by or By.GPU))
+        text = await asked(lambda: written(sources.report(since_s, viewer), by or By.GPU))
         day = f"{datetime.fromtimestamp(sources.clock.wall_s(), UTC):%Y-%m-%d}"
         headers = {"content-disposition": f'attachment; filename="fallow-{by or _HOUR}-{day}.{ending}"'}
         return Response(text, media_type=kind, headers=headers)

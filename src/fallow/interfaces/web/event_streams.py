@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 from starlette.types import Send
 
-from fallow.interfaces.web.connection_limit import LOOPBACK, comes_first, crowd_of
 from fallow.interfaces.web.page_parts import Parts
 
 if TYPE_CHECKING:
@@ -33,14 +32,12 @@ class Watchers:
         self,
         render: Callable[[], Awaitable[Parts]],
         edition: Callable[[], str],
-        most: int,
         pause_s: Callable[[], float],
     ) -> None:
         """`pause_s` returns how long to wait before more is sent."""
         self._render = render
         self._pause_s = pause_s
         self._edition = edition
-        self._most = most
         self._new: set[_Watcher] = set()
         self._told: set[_Watcher] = set()
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -50,19 +47,6 @@ class Watchers:
 
     def __len__(self) -> int:
         return len(self._new) + len(self._told)
-
-    @property
-    def is_full(self) -> bool:
-        """Return whether there are as many watchers as allowed."""
-        return len(self) >= self._most
-
-    def has_share(self, owner: str) -> bool:
-        """Return whether one more of this owner would leave too few for others."""
-        if comes_first(owner) or owner == LOOPBACK:
-            return False
-        crowd = crowd_of(owner)
-        with_them = sum(crowd_of(each.wire.owner) == crowd for each in (*self._new, *self._told))
-        return with_them >= max(1, self._most // 2)
 
     def open(self) -> None:
         """Start, in the running event loop."""

@@ -86,9 +86,7 @@ def make_pages(sources: Sources, renderer: Renderer, watchers: Watchers, static:
         return static.answer(request.path_params["name"])
 
     @pages.get("/stream")
-    async def stream(request: Request) -> Response:
-        if watchers.is_full or watchers.has_share(request.scope["state"]["connection"].owner):
-            raise Refused(503, "full", "too many are watching", {"retry-after": "30"})
+    async def stream(_: Request) -> Response:
         return _Watching(watchers)
 
     add_login(pages, renderer, static)

@@ -29,7 +29,6 @@ from fallow.interfaces.web import cluster_page, dashboard, view_models
 from fallow.interfaces.web.cached_reads import CachedReads, Cost
 from fallow.interfaces.web.cluster_views import ClusterViews
 from fallow.interfaces.web.day import STEPS, Strips
-from fallow.interfaces.web.disk_reads import PAGE
 from fallow.interfaces.web.journal_rows import journal_rows
 from fallow.interfaces.web.plots import PlotReads, Plotted
 from fallow.interfaces.web.view_models import Timer, View
@@ -188,7 +187,7 @@ class Renderer:
             return None
         uuids = tuple(gpu.uuid for gpu in board.status.gpus if isinstance(gpu.uuid, str))
         address = "/" if show == dashboard.ALL else f"/?show={show}"
-        view = await self._plots.view(PAGE, Plotted(uuids), span, address, "Over time")
+        view = await self._plots.view(Plotted(uuids), span, address, "Over time")
         self._plots.read_ahead(Plotted(uuids))
         return view | {"gpus": tuple((gpu.label, dashboard.gpu_address(gpu)) for gpu in board.status.gpus)}
 

@@ -24,7 +24,6 @@ from fallow.engine.history.series import SPANS, PlotSpan, Step, steps_of
 from fallow.engine.machine.timezone import LocalZone
 from fallow.interfaces.render import plots
 from fallow.interfaces.render.plots import SPAN_WORDS, Scale
-from fallow.interfaces.web.disk_reads import DiskReads
 from fallow.interfaces.web.view_models import View
 
 DEFAULT_SPAN = "24h"
@@ -33,8 +32,6 @@ _LASTS_S = {"1h": 15.0, "24h": 60.0, "7d": 300.0, "30d": 300.0}
 _WHOLE_AGAIN_S = 6 * 3600.0
 """After so long all steps are read again: old history may have been deleted."""
 _MOST_KEPT = 64
-_AHEAD = "read ahead"
-"""The caller of reads that nobody waits for, so that they delay no other read."""
 _LONGEST_READ_S = 5.0
 _WHOLE_GPU = "Utilization, memory, power and temperature are those of a GPU with all jobs on it."
 
@@ -72,9 +69,8 @@ class _Kept:
 class PlotReads:
     """Reads the steps of plots. Call all methods in the event loop of the page."""
 
-    def __init__(self, sources: Sources, reads: DiskReads) -> None:
+    def __init__(self, sources: Sources) -> None:
         self._sources = sources
-        self._reads = reads
         self._kept: dict[tuple[Plotted, str], _Kept] = {}
         self._drawn: dict[tuple[Plotted, str], tuple[object, tuple[plots.Plot, ...]]] = {}
         self._ahead: asyncio.Task[None] | None = None
@@ -89,10 +85,10 @@ class PlotReads:
         for span in SPANS.values():
             if (what, span.name) not in self._kept:
                 with suppress(FallowError):
-                    await self.steps(_AHEAD, what, span)
+                    await self.steps(what, span)
 
-    async def steps(self, caller: str, what: Plotted, span: PlotSpan) -> tuple[Step, ...]:
-        """Return the steps; raise FallowError if they cannot be read now. `caller`: one read at a time for each."""
+    async def steps(self, what: Plotted, span: PlotSpan) -> tuple[Step, ...]:
+        """Return the steps; raise FallowError if they cannot be read now."""
         now_s, key = self._sources.clock.monotonic_s(), (what, span.name)
         board, kept = self._sources.board(), self._kept.get(key)
         prices = Prices() if board is None else board.prices
@@ -101,19 +97,19 @@ class PlotReads:
         if kept is not None and (kept.prices != prices or now_s - kept.whole_s >= _WHOLE_AGAIN_S):
             kept = None
         before = () if kept is None else kept.steps
-        found = await self._reads.ask(caller, lambda: self._read(what, span, prices, before))
+        found = await asyncio.to_thread(self._read, what, span, prices, before)
         self._kept.pop(key, None)
         self._kept[key] = _Kept(now_s, now_s if kept is None else kept.whole_s, prices, found)
         while len(self._kept) > _MOST_KEPT:
             del self._kept[next(iter(self._kept))]
         return found
 
-    async def view(self, caller: str, what: Plotted, span_name: str, address: str, title: str) -> View:
+    async def view(self, what: Plotted, span_name: str, address: str, title: str) -> View:
         """Return what the template of the plots shows; `address` is that of the page, to which a span is added."""
         span, board = SPANS.get(span_name, SPANS[DEFAULT_SPAN]), self._sources.board()
         sentence, steps = "", ()  # type: tuple[str, tuple[Step, ...]]
         try:
-            steps = await self.steps(caller, what, span)
+            steps = await self.steps(what, span)
         except FallowError as error:
             sentence = str(error)
         if not sentence and not any(one.spent_ms or one.utilization is not None for one in steps):

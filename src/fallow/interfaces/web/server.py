@@ -2,11 +2,8 @@
 
 import asyncio
 import errno
-import resource
 import socket
 from collections.abc import Callable
-from functools import partial
-from typing import Any, cast
 
 import uvicorn
 from starlette.types import ASGIApp
@@ -15,34 +12,12 @@ from fallow.core.errors import FallowError, NotPermitted
 from fallow.core.value import replace
 from fallow.engine.config.listen_address import Address
 from fallow.interfaces.web.connection import Connection
-from fallow.interfaces.web.connection_limit import ConnectionLimits, Connections
 
-_MOST_CONNECTIONS = 256
-_MOST_WATCHERS = 100
-_FOR_OTHERS = 32
 _WAITS_S = 2
 _SEND_BUFFER_BYTES = 128 * 1024
 _QUEUE = 1024
 _TRIES_FOR_A_PORT = 16
 _OTHER_OF_LOCALHOST = {"127.0.0.1": "::1", "0.0.0.0": "::1", "::1": "127.0.0.1"}  # noqa: S104  nothing is bound to it
-_TURNS_TO_KNOW = 5  # of the loop, until an accepted connection has its transport and its protocol
-
-
-def most_connections() -> int:
-    """Return the most connections allowed: no more than half of the files that this process may open."""
-    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return _MOST_CONNECTIONS if soft == resource.RLIM_INFINITY else max(1, min(_MOST_CONNECTIONS, soft // 2))
-
-
-def most_watchers() -> int:
-    """Return the most watchers allowed, so that other requests can still be answered."""
-    return max(1, min(_MOST_WATCHERS, most_connections() - _FOR_OTHERS))
-
-
-def page_limits() -> ConnectionLimits:
-    """Return the connection limits of the page."""
-    most = most_connections()
-    return ConnectionLimits(most, of_user=most, of_address=max(8, most // 4))
 
 
 def listen(address: Address) -> list[socket.socket]:
@@ -121,13 +96,12 @@ def _refusal(address: Address, error: OSError) -> FallowError:
 class HttpServer:
     """Serves an app on listening sockets, in the event loop that runs it."""
 
-    def __init__(self, app: ASGIApp, listening: list[socket.socket], limits: ConnectionLimits) -> None:
-        self._connections = Connections(limits)
+    def __init__(self, app: ASGIApp, listening: list[socket.socket]) -> None:
         self._listening = listening
         self._config = uvicorn.Config(
             app,
-            http=cast("Any", partial(Connection, self._connections)),
-            backlog=max(1, min(64, limits.connections // 8)),  # how many are accepted at once before any is ended
+            http=Connection,
+            backlog=_QUEUE,
             ws="none",
             lifespan="off",
             log_config=None,
@@ -147,18 +121,11 @@ class HttpServer:
         """Serve until stopped; call `ready` once requests are answered."""
         self._loop = asyncio.get_running_loop()
 
-        async def until_the_end() -> None:
-            for each in self._listening:
-                each.listen(_QUEUE)  # more may wait than are accepted at once
-            ready()
-            await self._ended.wait()
-            await self._accept_no_more()
-            self._connections.end_lasting()
-
+        server = _Server(self._config, self._ended, ready)
         try:
-            await _Server(self._config, until_the_end).serve(self._listening)
+            await server.serve(self._listening)
         finally:
-            self._connections.close()  # those that connected while it ended
+            server.cut(lambda _: True)  # those that connected while it ended
 
     def stop(self) -> None:
         """Stop the server, from any thread."""
@@ -167,24 +134,23 @@ class HttpServer:
         elif not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._ended.set)
 
-    async def _accept_no_more(self) -> None:
-        """Wait until the connections that were just accepted are known, so that they are ended with all others.
-
-        asyncio drops connections that it is accepting while its server closes: they would get no answer and no end.
-        """
-        for each in self._listening:
-            asyncio.get_running_loop().remove_reader(each)
-        for _ in range(_TURNS_TO_KNOW):
-            await asyncio.sleep(0)
-
 
 class _Server(uvicorn.Server):
     """Waits for an event to end, instead of waking ten times a second as uvicorn does."""
 
-    def __init__(self, config: uvicorn.Config, until_the_end: Callable[[], Any]) -> None:
+    def __init__(self, config: uvicorn.Config, ended: asyncio.Event, ready: Callable[[], None]) -> None:
         super().__init__(config)
-        self._until_the_end = until_the_end
+        self._ended = ended
+        self._ready = ready
 
     async def main_loop(self) -> None:
-        """Wait until the server is stopped."""
-        await self._until_the_end()
+        """Wait until the server is stopped, and end the streams that have no end."""
+        self._ready()
+        await self._ended.wait()
+        self.cut(lambda connection: connection.lasts)
+
+    def cut(self, which: Callable[[Connection], bool]) -> None:
+        """End some connections now."""
+        for each in list(self.server_state.connections):
+            if isinstance(each, Connection) and which(each):
+                each.cut()

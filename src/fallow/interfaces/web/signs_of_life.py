@@ -1,12 +1,12 @@
 """`/healthz` and `/metrics`: for programs that watch the daemon."""
 
+import asyncio
 from collections.abc import Callable
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from fallow.core.board import Board
-from fallow.interfaces.web.made_once import MadeOnce
 from fallow.interfaces.web.page_routes import PageRoutes
 
 
@@ -22,15 +22,12 @@ def add_health(pages: PageRoutes, ails: Callable[[], str | None]) -> None:
 def add_metrics(pages: PageRoutes, board: Callable[[], Board | None], watchers: Callable[[], int]) -> None:
     """Add the route for Prometheus, whose library is loaded for the first who asks."""
 
-    def make() -> Callable[[str], tuple[bytes, str]]:
-        from fallow.interfaces.render.metrics import Metrics
+    def exposed(accept: str) -> tuple[bytes, str]:
+        from fallow.interfaces.render.metrics import exposed
 
-        return Metrics(board, watchers).exposed
-
-    made = MadeOnce(make)
+        return exposed(board(), watchers(), accept)
 
     @pages.get("/metrics")
     async def metrics(request: Request) -> Response:
-        expose = await made.get()
-        body, kind = expose(request.headers.get("accept", ""))
+        body, kind = await asyncio.to_thread(exposed, request.headers.get("accept", ""))
         return Response(body, media_type=kind)

@@ -48,7 +48,7 @@ class SubjectFinder:
         gpus = () if board is None else board.as_seen_by(caller.viewer).gpus
         gpu = next((one for one in gpus if name in (one.uuid, one.label)), None)
         if gpu is None:
-            card = next((report.cards[name] for report in await self._cached(caller) if name in report.cards), None)
+            card = next((report.cards[name] for report in await self._cached() if name in report.cards), None)
             if card is None:
                 return None
             label, model, uuid = card.label, card.name, card.uuid
@@ -82,7 +82,7 @@ class SubjectFinder:
         keys = subject_views.keys_of(held) or ((process_key(int(pid), int(birth)),) if birth else (f"pid:{pid}",))
         title, address = f"Job {pid}", f"/jobs/{name}"
         if not held:
-            told = await self._reads.events(caller.key, keys)
+            told = await self._reads.events(keys)
             if isinstance(told, str) or not told:
                 return None
             return Found(
@@ -104,8 +104,8 @@ class SubjectFinder:
 
         if name in _NOT_NAMES:
             return None
-        is_here = bool(held) or claims or await self._was_there(name, caller)
-        if not is_here and not await self._is_told_of(caller, f"{USER}{name}"):
+        is_here = bool(held) or claims or await self._was_there(name)
+        if not is_here and not await self._is_told_of(f"{USER}{name}"):
             return None
         return Found(
             *("user", name, dashboard.user_address(name), Plotted(None, name), held),
@@ -113,19 +113,17 @@ class SubjectFinder:
             tables=(By.GPU, By.JOB),
         )
 
-    async def _is_told_of(self, caller: Caller, key: str) -> bool:
+    async def _is_told_of(self, key: str) -> bool:
         """Return whether the journal tells of such a thing."""
-        told = await self._reads.events(caller.key, (key,))
+        told = await self._reads.events((key,))
         return not isinstance(told, str) and bool(told)
 
-    async def _cached(self, caller: Caller) -> list[Report]:
-        reports = await self._reads.reports(caller.key)
+    async def _cached(self) -> list[Report]:
+        reports = await self._reads.reports()
         return [] if isinstance(reports, str) else list(reports.values())
 
-    async def _was_there(self, name: str, caller: Caller) -> bool:
+    async def _was_there(self, name: str) -> bool:
         """Return whether the last 30 days know such a user."""
-        reports = await self._reads.reports(caller.key)
+        reports = await self._reads.reports()
         intervals = () if isinstance(reports, str) else reports[MONTH].intervals
-        return await self._reads.added_up(
-            caller.key, lambda: any(party.user == name for one in intervals for party in one.parties)
-        )
+        return any(party.user == name for one in intervals for party in one.parties)

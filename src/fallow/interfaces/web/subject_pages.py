@@ -1,5 +1,6 @@
 """The pages about one GPU, job or user. What nobody has heard of is 404, with a sentence."""
 
+import asyncio
 from collections.abc import Awaitable, Callable
 
 from starlette.requests import Request
@@ -58,11 +59,11 @@ def add_subject_pages(
             return HTMLResponse(renderer.missing(_MISSING[kind].format(shortened(name)), **about), 404)
         host = "fallow" if board is None else shortened(board.status.host)
         span = request.query_params.get("span", "")
-        told = await reads.events(caller.key, found.keys)
-        reports = await reads.reports(caller.key)
+        told = await reads.events(found.keys)
+        reports = await reads.reports()
         rows = told if isinstance(told, str) else journal_rows(told, sources.clock.wall_s(), LocalZone())
         viewer = sources.rights_of(caller.viewer)
-        hours, tables = await reads.added_up(caller.key, lambda: _added_up(found, reports, viewer, board))
+        hours, tables = await asyncio.to_thread(_added_up, found, reports, viewer, board)
         values = {
             "found": found,
             "host": host,
@@ -71,7 +72,7 @@ def add_subject_pages(
             "held": subject_views.rows_of(found.held),
             "stops": [] if board is None else dashboard.stops(_rules_about(board, found)),
             "protections": [] if board is None else _protections(board, found, sources.clock.wall_s()),
-            "plots": await plots.view(caller.key, found.plotted, span, found.address, _PLOTS.get(kind, _OTHER_PLOTS)),
+            "plots": await plots.view(found.plotted, span, found.address, _PLOTS.get(kind, _OTHER_PLOTS)),
             "rows": rows,
             "gpu_labels": {} if board is None else labels_of(board.status.gpus),
             "durations": DURATIONS,

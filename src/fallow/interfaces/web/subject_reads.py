@@ -1,6 +1,7 @@
 """Read reports and the journal for the pages about a GPU, job or user, and keep reports for a while."""
 
-from collections.abc import Callable, Iterable
+import asyncio
+from collections.abc import Iterable
 from typing import TypeVar
 
 from fallow.core.errors import FallowError
@@ -8,7 +9,6 @@ from fallow.core.findings import Event
 from fallow.core.visibility import EVERYTHING
 from fallow.engine.daemon.sources import Sources
 from fallow.engine.history.report import Report
-from fallow.interfaces.web.disk_reads import DiskReads
 
 DAYS = (("24 hours", 86_400.0), ("7 days", 7 * 86_400.0), ("30 days", 30 * 86_400.0))
 WEEK = "7 days"
@@ -25,31 +25,26 @@ Reports = dict[str, Report]
 class SubjectReads:
     """Reads for these pages. Call all methods in the event loop of the page."""
 
-    def __init__(self, sources: Sources, reads: DiskReads) -> None:
+    def __init__(self, sources: Sources) -> None:
         self._sources = sources
-        self._reads = reads
         self._kept: tuple[float, Reports] | None = None
 
-    async def reports(self, caller: str) -> Reports | str:
+    async def reports(self) -> Reports | str:
         """Return the reports of the last day, week and month; a sentence if they cannot be read."""
         now_s = self._sources.clock.monotonic_s()
         if self._kept is None or not 0 <= now_s - self._kept[0] < _LASTS_S:
             try:
-                self._kept = now_s, await self._reads.ask(caller, self._read)
+                self._kept = now_s, await asyncio.to_thread(self._read)
             except FallowError as error:
                 return str(error)
         return self._kept[1]
 
-    async def events(self, caller: str, keys: Iterable[str]) -> list[Event] | str:
+    async def events(self, keys: Iterable[str]) -> list[Event] | str:
         """Return the last events under these keys, newest first."""
         try:
-            return await self._reads.ask(caller, lambda: self._journal(tuple(keys)))
+            return await asyncio.to_thread(self._journal, tuple(keys))
         except FallowError as error:
             return str(error)
-
-    async def added_up(self, caller: str, work: Callable[[], T]) -> T:
-        """Return what is made of reports, in a thread: there may be very many jobs in them."""
-        return await self._reads.ask(caller, work)
 
     def _read(self) -> Reports:
         made = {name: self._sources.report(since_s, EVERYTHING) for name, since_s in DAYS}
