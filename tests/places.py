@@ -18,3 +18,6 @@ OFTEN = "\n[machine]\nevery = '1s'\n"
 """For the config of a daemon whose looks a test waits for."""
 ME = pwd.getpwuid(os.geteuid()).pw_name
 """Who runs the tests: what a config starts must say whom it runs as, if that is root."""
+
+NO_DAEMON = {"FALLOW_SOCKET": "/nowhere/fallow.sock"}
+"""For a command that is to find no daemon, though one runs."""

@@ -24,7 +24,7 @@ from tests.engine.park.parked_jobs import (
     tensors,
 )
 from tests.interfaces.cli.filled import Fill, wait_for_end
-from tests.places import LIMIT_S, PYTHON
+from tests.places import LIMIT_S, NO_DAEMON, PYTHON
 from tests.standin import World
 from tests.waiting import PROGRAM_S, end, until
 
@@ -268,7 +268,7 @@ def test_a_job_that_was_woken_by_other_means_is_not_called_parked(
 ) -> None:
     up = start_up(fallow, tmp_path)
     until_parked(up, world, jobs)
-    assert [fallow("wake", "--alone", f"pid:{each.pid}").returncode for each in jobs] == [0, 0]
+    assert [fallow("wake", f"pid:{each.pid}", **NO_DAEMON).returncode for each in jobs] == [0, 0]
     up.until("is not parked any more: it is awake")
 
 

@@ -37,7 +37,7 @@ class Stopping:
         self.world = World({**environ, "HOME": str(folder), **variables}, clock=clock)
         self.journal = Journal(str(folder / "state"), clock.wall_s, print)
         run = Run(self.world, self.journal, Report(lambda _: None))
-        self.stop = ClusterStop(run, self.engine, HowToStop("TERM", 5.0), alone=True)
+        self.stop = ClusterStop(run, self.engine, HowToStop("TERM", 5.0))
 
     def then(self, word: str, jobs: list[ClusterJob] | Unknown) -> None:
         """Let the engine answer with these jobs once a job was asked, or killed."""

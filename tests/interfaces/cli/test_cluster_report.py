@@ -47,7 +47,7 @@ def facts(fallow: Fallow, *words: str) -> dict[str, dict[str, float]]:
 
 
 def test_hours_are_added_up_by_user_and_the_most_wasteful_comes_first(kept: Fallow) -> None:
-    told = facts(kept, "--alone", "--price", "2/h")
+    told = facts(kept, "--price", "2/h")
     assert list(told) == ["ada", "bob", "all"]
     assert told["ada"]["idle_s"] == told["ada"]["held_s"] > 7000
     assert told["bob"]["idle_s"] == 0
@@ -60,38 +60,38 @@ def test_hours_are_added_up_by_user_and_the_most_wasteful_comes_first(kept: Fall
     [("node", {"n1", "n2"}), ("partition", {"gpu"}), ("account", {"lab", "=bio"}), ("namespace", set())],
 )
 def test_they_are_added_up_by_every_kind(kept: Fallow, by: str, names: set[str]) -> None:
-    assert set(facts(kept, "--alone", "--by", by)) - {"all"} == names
+    assert set(facts(kept, "--by", by)) - {"all"} == names
 
 
 def test_the_daemon_tells_the_same_as_the_file(kept: Fallow) -> None:
-    alone = facts(kept, "--alone", "--by", "account")
+    alone = facts(kept, "--by", "account")
     with watching(kept, "small"):
         assert facts(kept, "--by", "account") == alone
 
 
 def test_a_report_can_end_before_now_by_the_file_and_by_the_daemon_alike(kept: Fallow) -> None:
-    whole = facts(kept, "--alone")["all"]
+    whole = facts(kept)["all"]
     watched = sqlite3.connect(pathlib.Path(World(kept.environ).state_folder) / FILE_NAME)
     with closing(watched):
         ((second,),) = watched.execute("SELECT max(begin) FROM usage").fetchall()
     end = f"{int(SystemClock().wall_s() - second) + 60}s"
-    early = facts(kept, "--alone", "--until", end)["all"]
+    early = facts(kept, "--until", end)["all"]
     assert 0 < early["idle_s"] < whole["idle_s"], "the last hour is not in it"
     with watching(kept, "small"):
         assert facts(kept, "--until", end)["all"] == early
 
 
 def test_a_table_csv_and_a_page_have_the_same_numbers(kept: Fallow, tmp_path: pathlib.Path) -> None:
-    table = kept(*ALL, "--alone", "--price", "$2/h", COLUMNS="80").stdout
+    table = kept(*ALL, "--price", "$2/h", COLUMNS="80").stdout
     title, head, first, *_, last = table.splitlines()
     assert title.startswith("GPU hours of the cluster by user, ")
     assert head.split() == ["user", "held", "busy", "idle", "empty", "unknown", "idle", "%", "cost"]
     assert first.split()[:4] == ["ada", "2.0", "0.0", "2.0"]
     assert last.split()[0] == "all"
     assert max(map(len, table.splitlines())) <= 80
-    rows = list(csv.DictReader(io.StringIO(kept(*ALL, "--alone", "--by", "account", "--format", "csv").stdout)))
+    rows = list(csv.DictReader(io.StringIO(kept(*ALL, "--by", "account", "--format", "csv").stdout)))
     assert {row["account"] for row in rows} == {"lab", "'=bio"}, "no spreadsheet takes it for a formula"
-    page = kept(*ALL, "--alone", "--format", "html").stdout
+    page = kept(*ALL, "--format", "html").stdout
     assert "<td>ada</td>" in page
     assert "http" not in page
 
@@ -111,7 +111,7 @@ def test_filled_hours_have_a_column_of_their_own_and_no_cost(capsys: pytest.Capt
 
 
 def test_jobs_without_a_namespace_are_not_said_to_be_nothing(kept: Fallow) -> None:
-    done = kept(*ALL, "--alone", "--by", "namespace")
+    done = kept(*ALL, "--by", "namespace")
     assert (done.returncode, done.stdout) == (0, "")
     assert (
         "no job of that time is known by its namespace; write --by with another one: node, partition" in done.stderr

@@ -64,7 +64,6 @@ def test_what_is_not_there_or_mistyped_is_told(shown: Fallow) -> None:
     assert shown("status", "--cluster", "3").returncode == 2
     for other in (("--idle",), ("--sort", "idle"), ("-l",)):
         assert shown("status", "--cluster", *other).returncode == 2
-    assert shown("status", "--cluster", "--alone").returncode == 2
 
 
 def test_my_jobs_are_those_of_who_asks(shown: Fallow) -> None:

@@ -30,7 +30,7 @@ from tests.conftest import Fallow
 from tests.engine.history.life import gpu_status
 from tests.interfaces.cli.filled import Fill
 from tests.length import examples
-from tests.places import LIMIT_S
+from tests.places import LIMIT_S, NO_DAEMON
 from tests.standin import World
 from tests.waiting import PROGRAM_S, until
 
@@ -66,7 +66,7 @@ def test_the_daemon_knows_for_how_long(simulated: Fallow) -> None:
     running.until("up, ")
     until(lambda: simulated("idle", "--for", "2s").returncode == 0, pause_s=PROGRAM_S)
     assert simulated("idle", "--for", "30d").returncode == 1
-    assert simulated("idle", "--for", "2s", "--alone").returncode == 75
+    assert simulated("idle", "--for", "2s", **NO_DAEMON).returncode == 75
 
 
 def test_a_job_that_began_after_the_daemon_looked_is_seen(simulated: Fallow, tmp_path: pathlib.Path) -> None:

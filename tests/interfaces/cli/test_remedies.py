@@ -34,13 +34,13 @@ def test_a_home_of_another_user_is_told_with_what_to_set(shut: Users, words: tup
 
 @pytest.mark.as_root
 def test_without_a_home_that_can_be_used_there_is_no_journal_and_why_says_so(shut: Users) -> None:
-    code, out, err = shut.run(ADA, "why", "--alone")
+    code, out, err = shut.run(ADA, "why")
     assert "journal is empty" not in out
     assert (code, out) == (77, ""), err
     assert "cannot be read: Permission denied; set FALLOW_STATE_DIR to a folder of yours" in err
     assert "; set FALLOW_STATE_DIR to a folder of yours" in shut.run(ADA, "report")[2]
     shut.environ["HOME"] = "/nowhere-at-all"
-    code, out, err = shut.run(ADA, "why", "--alone")
+    code, out, err = shut.run(ADA, "why")
     assert code == 0, err
     assert out.startswith(
         "there is no journal: / is not yours to write, and /nowhere-at-all/.local/state/fallow/simulated is not"

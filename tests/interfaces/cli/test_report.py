@@ -18,6 +18,7 @@ from fallow.engine.history.writer import HistoryWriter
 from tests.conftest import Fallow
 from tests.engine.history.life import gpu_status, holder
 from tests.interfaces.cli.filled import Fill
+from tests.places import NO_DAEMON, REPOSITORY
 
 HOUR_S = 3600
 
@@ -96,7 +97,6 @@ def test_jobs_are_told_with_their_user(recorded: Fallow) -> None:
 
 
 def test_every_field_is_in_the_reference_and_hours_of_each_card_sum_to_the_time_observed(recorded: Fallow) -> None:
-    from tests.places import REPOSITORY
 
     text = (REPOSITORY / "docs" / "reference" / "json.md").read_text()
     for by in ("gpu", "user", "job", "day", "week"):
@@ -308,8 +308,8 @@ def test_the_price_is_that_of_the_config_which_the_daemon_runs_with(
     assert "6.00 EUR" in simulated("report").stdout, "the prices of who told the hours, however long that takes"
     del simulated.environ["FALLOW_DAEMON_TIMEOUT"]
     assert "2.00 EUR" in simulated("report", "--price", "1/h").stdout
-    assert "10.00 USD" in simulated("report", "--alone").stdout
+    assert "10.00 USD" in simulated("report", **NO_DAEMON).stdout
     ours.write_text("[machine]\nprice = -5.0\n")
-    without = simulated("report", "--alone")
+    without = simulated("report", **NO_DAEMON)
     assert "cost" not in without.stdout
     assert f"without the prices of a config: {ours} has a mistake" in without.stderr

@@ -312,8 +312,6 @@ def test_a_daemon_that_cannot_be_asked_is_reported_and_what_is_known_binds(
     assert "protects by its config is not known: " in done.stderr
     assert "that is in [protect] of the config" in done.stdout
     assert job.lives
-    alone = simulated("stop", "1", "--dry-run", "--alone")
-    assert "the daemon was not asked, so what [protect] of its config names is not known" in alone.stderr
 
 
 def test_who_has_claimed_a_gpu_without_being_on_it_is_named(simulated: Fallow) -> None:

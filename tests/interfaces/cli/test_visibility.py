@@ -137,7 +137,6 @@ def asked(stage: Stage, pid: int, uid: int) -> dict[str, str]:
         ("status",),
         ("status", "--long"),
         ("status", "--json"),
-        ("status", "--alone", "--json"),
         ("why", "0"),
         ("why", str(pid)),
         ("why", "--json"),
@@ -224,7 +223,7 @@ def test_who_looks_alone_reads_their_own_lines_and_the_names_of_others(
     environ = {name: text.replace(str(world.path), str(stage.folder / "world")) for name, text in environ.items()}
     del stage.users.environ["FALLOW_SIMULATE"]
     stage.users.environ.update(environ, FALLOW_DRIVER_TIMEOUT="30s")
-    told = {uid: stage.users.run(uid, "status", "--alone", "--json") for uid in (0, ADA, BOB)}
+    told = {uid: stage.users.run(uid, "status", "--json") for uid in (0, ADA, BOB)}
     assert [code for code, _, _ in told.values()] == [0, 0, 0], told
     alone = {uid: out for uid, (_, out, _) in told.items()}
     commands = {uid: json.loads(out)["gpus"][0]["holders"][0]["command"] for uid, out in alone.items()}

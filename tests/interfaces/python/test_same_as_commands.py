@@ -151,11 +151,9 @@ def test_with_a_daemon_the_calls_know_for_how_long(here: Fallow) -> None:
     lasted_s = min(gpu.for_s or 0.0 for gpu in looked.gpus)
     assert fallow.idle(for_s=lasted_s)
     assert fallow.idle(for_s=30 * 86400).idle is False
-    assert fallow.idle(for_s=1, alone=True).idle is None
     with fallow.protect(2, for_s=600) as placed:
         assert fallow.status(2).gpus[0].protection == placed
         assert fallow.why(2).watched
-        assert fallow.why(2, alone=True).watched is False
     until(lambda: fallow.status(2).gpus[0].protection is None)
     found = fallow.report()
     assert set(found.to_dict()) == set(printed(here, "report", "--format", "json"))

@@ -43,7 +43,6 @@ def explanation(text: str = "as the test says") -> fallow.Explanation:
     found = Explained(
         target=OneGpu(UUID),
         watched=True,
-        alone=False,
         trouble=None,
         has_ended=False,
         gpus=(card(0, Activity.BUSY, text, 10),),

@@ -88,7 +88,7 @@ def test_a_protection_that_was_placed_past_the_daemon_counts_for_the_jobs_of_who
     users: Users, tmp_path: pathlib.Path
 ) -> None:
     """A user can write into the folder of protections without asking the daemon; the kernel says whose file it is."""
-    code, out, err = users.run(BOB, "protect", "slurm:7", "--for", "1h", "--alone")
+    code, out, err = users.run(BOB, "protect", "slurm:7", "--for", "1h")
     assert code == 0, out + err
     folder = ProtectionFolder(ClaimFolder(users.environ["FALLOW_CLAIM_DIR"]), user_name)
 

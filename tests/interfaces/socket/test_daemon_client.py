@@ -17,7 +17,7 @@ from tests.conftest import Fallow
 from tests.engine.history.life import life
 from tests.engine.history.test_history import record
 from tests.interfaces.socket.conftest import Start
-from tests.places import LIMIT_S
+from tests.places import LIMIT_S, NO_DAEMON
 from tests.standin import World
 
 LONG_AGO_S = 1_700_000_100.0
@@ -41,7 +41,7 @@ def shape(what: object) -> object:
 def test_status_tells_the_time_that_the_daemon_has_witnessed(
     simulated: Fallow, daemon: subprocess.Popen[str]
 ) -> None:
-    asked, alone = told(simulated, "status", "--json"), told(simulated, "status", "--json", "--alone")
+    asked, alone = told(simulated, "status", "--json"), told(simulated, "status", "--json", **NO_DAEMON)
     assert shape(asked) == shape(alone)
     assert all(gpu["for_s"] is not None for gpu in asked["gpus"])
     assert all(gpu["for_s"] is None for gpu in alone["gpus"])
@@ -50,7 +50,7 @@ def test_status_tells_the_time_that_the_daemon_has_witnessed(
 
 def test_the_table_has_the_witnessed_time_too(simulated: Fallow, daemon: subprocess.Popen[str]) -> None:
     assert "for" in simulated("status").stdout.splitlines()[1].split()
-    assert "for" not in simulated("status", "--alone").stdout.splitlines()[1].split()
+    assert "for" not in simulated("status", **NO_DAEMON).stdout.splitlines()[1].split()
 
 
 def test_when_a_rule_stops_a_job_is_in_the_line_of_its_gpu(
@@ -61,7 +61,7 @@ def test_when_a_rule_stops_a_job_is_in_the_line_of_its_gpu(
     with_note = [line.split()[0] for line in simulated("status").stdout.splitlines() if "stops in 18s" in line]
     assert with_note == ["2"]
     assert "a rule stops its job in 18s" in simulated("status", "-l").stdout
-    assert "stops in" not in simulated("status", "--alone").stdout
+    assert "stops in" not in simulated("status", **NO_DAEMON).stdout
     assert [gpu["stops_at"] is None for gpu in told(simulated, "status", "--json")["gpus"]] == [
         True,
         True,
@@ -88,7 +88,7 @@ def test_why_has_what_both_journals_have(simulated: Fallow, daemon: subprocess.P
     (event,) = told(simulated, "why", "0", "--json")["events"]
     assert event["because"] == "the small daemon says so"
     assert event["evidence"] == {"utilization": "0%"}
-    assert told(simulated, "why", "0", "--json", "--alone")["events"] == []
+    assert told(simulated, "why", "0", "--json", **NO_DAEMON)["events"] == []
     own = ("run", "--gpus", "0", "--warmup", "0", "--idle-timeout", "1s", "--every", "100ms", "--", "sleep", "60")
     assert simulated(*own).returncode == 124
     events = told(simulated, "why", "--json")["events"]
@@ -110,7 +110,7 @@ def test_protections_are_placed_listed_and_released_through_the_daemon(
     ]
     assert placed["why"] == "mine"
     assert told(simulated, "protect", "--list", "--json", **elsewhere)["protections"] == [placed]
-    assert told(simulated, "protect", "--list", "--json", "--alone")["protections"] == [placed], (
+    assert told(simulated, "protect", "--list", "--json", **NO_DAEMON)["protections"] == [placed], (
         "it lies where everybody looks"
     )
     (ours,) = told(simulated, "protect", f"pid:{os.getpid()}", "--for", "1h", "--json")["protections"]
@@ -130,11 +130,11 @@ def test_a_report_from_the_daemon_is_the_same_as_from_its_file(
     differs = dict.fromkeys(("since", "until", "made", "gaps"))  # by the moment, and by where it was read
     for by in ("gpu", "user", "job", "day", "week"):
         words = ("report", "--since", "520w", "--price", "2/h", "--by", by, "--format", "json")
-        asked, alone = told(simulated, *words), told(simulated, *words, "--alone", **folder)
+        asked, alone = told(simulated, *words), told(simulated, *words, **folder, **NO_DAEMON)
         assert (by, len(asked["gpus"]), asked["total"]["observed_s"] > 0) == (by, 3, True)
         assert {**asked, **differs} == {**alone, **differs}, by
         assert asked["hours"]
-    assert "there is no history" in simulated(*words, "--alone").stderr
+    assert "there is no history" in simulated(*words, **NO_DAEMON).stderr
     page = simulated("report", "--since", "520w", "--format", "html")
     assert (page.returncode, page.stdout.count("<svg") > 3) == (0, True)
 
@@ -345,6 +345,7 @@ def test_anybody_may_ask_for_a_report_though_the_folder_is_root_s(
     start_daemon(users.environ)
     code, out, _ = users.run(ADA, "report", "--since", "520w", "--format", "json")
     assert (code, len(json.loads(out)["gpus"])) == (0, 2)
-    code, _, err = users.run(ADA, "report", "--alone")
+    users.environ |= NO_DAEMON
+    code, _, err = users.run(ADA, "report")
     assert code == 77
     assert "cannot be read" in err

@@ -10,14 +10,11 @@ if TYPE_CHECKING:
 
 
 class Asker:
-    """One question to a machine. The daemon answers if one runs, unless it is left out."""
+    """One question to a machine. The daemon answers if one runs."""
 
-    def __init__(
-        self, world: World, note: Callable[[str], None], detail: Callable[[str], None], *, alone: bool = False
-    ) -> None:
+    def __init__(self, world: World, note: Callable[[str], None], detail: Callable[[str], None]) -> None:
         """`note` gets what a person should know beside the answer; `detail` what helps to find out why."""
         self.world = world
         self.note = note
         self.detail = detail
-        self.alone = alone
-        self.daemon: DaemonClient | None = None if alone else world.daemon(detail)
+        self.daemon: DaemonClient = world.daemon(detail)

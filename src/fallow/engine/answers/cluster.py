@@ -1,7 +1,7 @@
 """Ask the daemon about the cluster that it watches."""
 
 from fallow.core.cluster_view import ClusterView
-from fallow.core.errors import NoDaemon, NothingFound, WrongUsage
+from fallow.core.errors import NoDaemon, NothingFound
 from fallow.core.protections import ClusterPart, OneClusterJob
 from fallow.core.units import duration_for_people
 from fallow.engine.answers.asker import Asker
@@ -14,8 +14,6 @@ _ALL = 20_000
 def cluster_of(asker: Asker, subject: str | None) -> ClusterView:
     """Return the cluster as the daemon saw it; raise NoDaemon where there is none that watches one."""
     daemon = asker.daemon
-    if daemon is None:
-        raise WrongUsage("only `fallow up` looks at the cluster", "leave out --alone")
     view = daemon.cluster(subject, _ALL)
     if view is None and daemon.trouble is not None:
         raise NoDaemon(f"the cluster is not known: {daemon.trouble}", "see: fallow check, docs/guides/cluster.md")

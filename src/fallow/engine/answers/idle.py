@@ -41,7 +41,7 @@ def ask_idle(asker: Asker, text: str | None, for_s: float, unless: Sequence[str]
     for condition in unless:
         parse_job_condition(condition)
     asked_wall_s = world.clock.wall_s()
-    status = (None if asker.daemon is None else asker.daemon.status()) or look_once(world)
+    status = asker.daemon.status() or look_once(world)
     subject = _subject(text, status, world)
     held, answers = _answers(subject, status, for_s, world)
     if status.wall_s < asked_wall_s and (not answers or any(each.idle for each in answers)):
@@ -75,7 +75,7 @@ def _seen_since(wall_s: float, asker: Asker) -> Status:
     """Return the first look of the daemon that began after that time; look once if it does not come."""
     clock, daemon = asker.world.clock, asker.daemon
     until_s = clock.monotonic_s() + OLDEST_LOOK_S
-    while daemon is not None and clock.monotonic_s() < until_s and (status := daemon.status()) is not None:
+    while clock.monotonic_s() < until_s and (status := daemon.status()) is not None:
         if status.wall_s >= wall_s:
             return status
         clock.sleep(_ASK_EVERY_S)

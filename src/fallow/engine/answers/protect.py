@@ -21,12 +21,12 @@ def place(asker: Asker, subject: str, for_s: float, why: str) -> Protection:
     world, daemon = asker.world, asker.daemon
     if not 0 < for_s <= _LONGEST_S:
         raise WrongUsage("a protection lasts for some time, and at most a year", "write it as --for 2h")
-    status = None if daemon is None else daemon.status()
+    status = daemon.status()
     target = target_of(subject, world, among=None if status is None else status.gpus)
     if isinstance(target, OneClusterJob | ClusterPart):
         _check_in_cluster(asker, target)
     until_s = world.clock.wall_s() + for_s
-    placed = None if daemon is None or status is None else daemon.protect(target, for_s, reason_of(why))
+    placed = None if status is None else daemon.protect(target, for_s, reason_of(why))
     if placed is not None:
         return placed
     number = world.protections.place(target, until_s, why)
@@ -40,14 +40,14 @@ def in_force(asker: Asker) -> Sequence[Protection]:
 
 def left_alone(asker: Asker, listed: Sequence[Protection]) -> list[str]:
     """Return of each job that rules leave alone for something else than these protections what protects it."""
-    counting = (asker.daemon and asker.daemon.counting()) or ()
+    counting = asker.daemon.counting() or ()
     return [printable(sentence) for sentence in protected_otherwise(counting, listed)]
 
 
 def release(asker: Asker, number: int) -> int:
     """End the protection whose id has these first digits; return its id."""
     meant = _meant(asker, number)
-    if asker.daemon is None or not asker.daemon.release_protection(meant):
+    if not asker.daemon.release_protection(meant):
         asker.world.protections.release(meant)
     return meant
 
@@ -56,7 +56,7 @@ def labels_for(asker: Asker, protections: Sequence[Protection]) -> dict[str, str
     """Return the labels of the GPUs, if one of them is protected; none if the GPUs cannot be read now."""
     if not any(isinstance(each.target, OneGpu) for each in protections):
         return {}
-    status = None if asker.daemon is None else asker.daemon.status()
+    status = asker.daemon.status()
     try:
         return labels_of(asker.world.gpu_reader.look(Depth.HOLDERS).gpus if status is None else status.gpus)
     except FallowError:
@@ -85,13 +85,13 @@ def _check_in_cluster(asker: Asker, target: OneClusterJob | ClusterPart) -> None
     from fallow.engine.answers.cluster import demand_node
 
     world, daemon = asker.world, asker.daemon
-    view = None if daemon is None else daemon.cluster(str(target))
+    view = daemon.cluster(str(target))
     if view is None:
         why = "no `fallow up` with [cluster] answers here"
         asker.note(f"{why}: the protection counts once one reads the protections of this machine")
         return
     demand_node(view, target)
-    may_all = world.viewer.everything or (daemon is not None and (daemon.hello() or {}).get("user") == world.user)
+    may_all = world.viewer.everything or (daemon.hello() or {}).get("user") == world.user
     others = [] if may_all else sorted({job.user for job in view.jobs if job.user not in ("", world.user)})
     if not view.jobs and not view.jobs_listed:
         asker.note(f"whether {target} holds a GPU now is not known; the protection counts all the same")

@@ -25,7 +25,7 @@ def open_report(asker: Asker, since_s: float, until_s: float, given: Prices) -> 
     """
     world, daemon = asker.world, asker.daemon
     folder = world.state_folder
-    past: HistoryReader | RemoteHistory | None = None if daemon is None else daemon.past()
+    past: HistoryReader | RemoteHistory | None = daemon.past()
     prices = given
     if not given.currency:
         # Hours that the daemon told are worth what its config says, so it is given as long to tell that.
@@ -34,7 +34,7 @@ def open_report(asker: Asker, since_s: float, until_s: float, given: Prices) -> 
     where = "the history of the daemon"
     if past is None:
         past, where = open_history(folder), folder
-        if daemon is not None and daemon.trouble is not None:
+        if daemon.trouble is not None:
             _tell_trouble(asker, daemon.trouble, folder, found=past is not None)
     try:
         source = f"the history in {where}" if where == folder else where

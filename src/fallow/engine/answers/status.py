@@ -29,12 +29,11 @@ class Look:
 def looks(asker: Asker, every_s: float | None) -> Iterator[Look]:
     """Yield a look every so many seconds, without end; None yields only one."""
     world, daemon = asker.world, asker.daemon
-    if daemon is not None:
-        while (status := daemon.status()) is not None:
-            yield Look(status, daemon)
-            if every_s is None:
-                return
-            world.clock.sleep(every_s)
+    while (status := daemon.status()) is not None:
+        yield Look(status, daemon)
+        if every_s is None:
+            return
+        world.clock.sleep(every_s)
     if every_s is not None:
         asker.detail(f"looking every {every_s:g} s")
         yield from (Look(_with_parked(world, status), None) for status in watch(world, every_s))

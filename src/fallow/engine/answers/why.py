@@ -51,7 +51,6 @@ class Explained:
     target: Subject | None
     watched: bool
     """Whether a daemon told it."""
-    alone: bool
     trouble: str | None
     """Why a daemon that is there could not be asked."""
     has_ended: bool
@@ -75,14 +74,14 @@ class Explained:
 def explain(asker: Asker, subject: str | None) -> Explained:
     """Explain the subject by what the daemon or one reading says; without a subject, the last decision."""
     world, daemon = asker.world, asker.daemon
-    told = None if daemon is None else daemon.status()
+    told = daemon.status()
     target = _target(subject, world, None if told is None else told.gpus)
     key = _key(target)
     status = told if told is not None or target is None else _look(asker)
     gpus = () if status is None else tuple(gpu for gpu in status.gpus if _concerns(gpu, target))
     parked = () if status is None else tuple(job for job in status.parked if _is_meant(job, target))
     rules: list[Ruled] = []
-    if daemon is not None and told is not None and target is not None:
+    if told is not None and target is not None:
         process = str(target) if isinstance(target, OneProcess) else None
         rules = daemon.rules_on([str(gpu.uuid) for gpu in gpus], process) or []
     has_ended = isinstance(target, OneProcess) and not _lives(target, world)  # then nothing can protect it
@@ -95,7 +94,7 @@ def explain(asker: Asker, subject: str | None) -> Explained:
         and not (gpus or parked or protections or rules or events or unreadable)
     ):
         _refuse_who_is_on_no_gpu(target, str(subject), status, world)
-    trouble = None if daemon is None else daemon.trouble
+    trouble = daemon.trouble
     nothing = not (gpus or parked or read or unreadable or trouble)
     if isinstance(target, OneUser) and nothing and not _may_be_there(target.name):
         way = did_you_mean(target.name, user_names()) or _SHOWN_BY
@@ -109,7 +108,6 @@ def explain(asker: Asker, subject: str | None) -> Explained:
     return Explained(
         target=target,
         watched=told is not None,
-        alone=asker.alone,
         trouble=trouble,
         has_ended=has_ended,
         gpus=gpus,

@@ -53,11 +53,11 @@ def engine_of_key(run: Run, key: str) -> ClusterEngine:
 class ClusterStop:
     """Stops jobs through one engine."""
 
-    def __init__(self, run: Run, engine: ClusterEngine, how: HowToStop, *, alone: bool = False) -> None:
+    def __init__(self, run: Run, engine: ClusterEngine, how: HowToStop) -> None:
         self._run = run
         self._engine = engine
         self._clock = run.world.clock
-        kept = protected_for_good(run, alone=alone)
+        kept = protected_for_good(run)
         groups = partial(groups_of, among=kept.groups)
         self._protect = ProtectRules(frozenset(kept.users), kept.commands, kept.groups, groups)
         self._how = how

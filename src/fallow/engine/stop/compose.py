@@ -16,13 +16,13 @@ from fallow.policies.arbiter import ProtectRules
 from fallow.readers.accounts import groups_of
 
 
-def stop_by_hand(run: Run, how: HowToStop, *, alone: bool = False) -> tuple[JobsByHand, StopByHand]:
-    """Return what finds jobs by what a person calls them, and what stops them; `alone` asks no daemon."""
+def stop_by_hand(run: Run, how: HowToStop) -> tuple[JobsByHand, StopByHand]:
+    """Return what finds jobs by what a person calls them, and what stops them."""
     world = run.world
     demand_own_pids(world.proc)
     if world.simulated is None and world.proc.in_pid_namespace_of_its_own():
         raise NotPermitted("inside a container the driver's pids are not those seen here, so nothing can be stopped")
-    kept = protected_for_good(run, alone=alone)
+    kept = protected_for_good(run)
     groups = partial(groups_of, among=kept.groups)
     protect_rules = ProtectRules(frozenset(kept.users), kept.commands, kept.groups, groups)
     owners = KnownOwners(world, run.say)

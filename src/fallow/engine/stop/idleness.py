@@ -125,10 +125,8 @@ def _unknown(why: str) -> Idleness:
     return Idleness(None, Reason("idleness_unknown", why=why))
 
 
-def witness_of(world: World, *, alone: bool) -> Witness:
-    """Return what the daemon has seen, if one runs and is to be asked."""
-    if alone:
-        return Witness(world, None, (), "the daemon was not asked")
+def witness_of(world: World) -> Witness:
+    """Return what the daemon has seen, if one runs."""
     daemon = world.daemon(lambda _: None)
     status = daemon.status()
     rules = None if status is None else daemon.rules_on([str(gpu.uuid) for gpu in status.gpus], None)

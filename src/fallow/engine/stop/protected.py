@@ -8,12 +8,10 @@ from fallow.engine.machine.socket_path import sockets_to_ask
 from fallow.engine.machine.world import World
 
 
-def protected_for_good(run: Run, *, alone: bool) -> ProtectedForGood:
+def protected_for_good(run: Run) -> ProtectedForGood:
     """Return all that a config protects; a daemon that cannot be asked is reported, and what is known binds."""
     told = [_by_the_config(run.world)]
-    if alone:
-        run.say("the daemon was not asked, so what [protect] of its config names is not known")
-    for place in () if alone else sockets_to_ask(run.world.environ):
+    for place in sockets_to_ask(run.world.environ):
         daemon = DaemonClient(run.world.environ, run.world.clock, run.world.simulated, lambda _: None, [place])
         found = daemon.protected_for_good()
         if found is not None:

@@ -14,13 +14,13 @@ from fallow.interfaces.stderr import Stderr
 
 def run(args: argparse.Namespace, world: World, voice: Stderr, given: Prices) -> int:
     """Ask the daemon, or read what was kept, and print it."""
-    daemon = None if args.alone else world.daemon(voice.detail)
+    daemon = world.daemon(voice.detail)
     prices = given if given.given else prices_in_force(world, daemon, voice.note)
     if prices.named:
         voice.note("prices of single models are left out: what a cluster did is not kept by model")
     now_s = world.clock.wall_s()
     span = (now_s - args.since, now_s - args.until)
-    told = None if daemon is None else daemon.cluster_usage(args.by, args.since, args.until)
+    told = daemon.cluster_usage(args.by, args.since, args.until)
     if told is not None:
         rows, total = told
         report = usage_report(args.by, *span, rows, [total], prices)
@@ -29,7 +29,7 @@ def run(args: argparse.Namespace, world: World, voice: Stderr, given: Prices) ->
 
         rows = read_usage(world.state_folder, args.by, *span)
         report = usage_report(args.by, *span, rows, read_usage(world.state_folder, "cluster", *span), prices)
-        if not rows and daemon is not None and daemon.trouble is not None:
+        if not rows and daemon.trouble is not None:
             raise FallowError(f"the daemon could not be asked what the cluster did: {daemon.trouble}")
     if not report.rows:
         voice.note(_why_nothing(report))

@@ -26,7 +26,7 @@ _WAY = "write a job as slurm:1234 or deployment:NAMESPACE/NAME, or node:NAME, pa
 def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
     """Ask the daemon for the cluster, and print it."""
     subject = _subject(args, world)
-    asker = Asker(world, voice.note, voice.detail, alone=args.alone)
+    asker = Asker(world, voice.note, voice.detail)
     if args.watch and (args.json or not sys.stdout.isatty()):
         for view in _views(args, asker, subject):
             if args.json:

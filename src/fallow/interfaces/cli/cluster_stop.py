@@ -34,7 +34,7 @@ def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
         demand_terminal(voice)
     with interruptible(), open_run(world, voice.note, dry_run=args.dry_run) as opened:
         how = HowToStop(args.signal, args.grace)
-        stop = ClusterStop(opened, engine_of_key(opened, _key(targets[0])), how, alone=args.alone)
+        stop = ClusterStop(opened, engine_of_key(opened, _key(targets[0])), how)
         jobs = stop.meant(targets)
         left = {job.key: why for job in jobs if (why := _left(args, job, stop, world, voice)) is not None}
         plan = [_planned(job, stop, left.get(job.key)) for job in jobs]
@@ -80,7 +80,7 @@ def _left(args: argparse.Namespace, job: ClusterJob, stop: ClusterStop, world: W
     why = stop.refusal(job)
     if why is not None or not args.idle:
         return why
-    asker = Asker(world, voice.note, voice.detail, alone=args.alone)
+    asker = Asker(world, voice.note, voice.detail)
     view = cluster_of(asker, job.key)
     if view.troubles or note_if_old(asker, view) or not view.jobs:
         return Reason("told", sentence="it is not known whether it is idle")

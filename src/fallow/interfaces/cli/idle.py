@@ -8,7 +8,7 @@ from fallow.core.units import duration_for_people, printable, span_s
 from fallow.engine.answers.asker import Asker
 from fallow.engine.answers.idle import ask_idle
 from fallow.engine.machine.world import World
-from fallow.interfaces.cli.options import Parser, add_alone, several, takes
+from fallow.interfaces.cli.options import Parser, several, takes
 from fallow.interfaces.render import as_json
 from fallow.interfaces.stderr import Stderr
 
@@ -50,12 +50,11 @@ def add_options(made: Parser) -> None:
         "not idle while this is so of the jobs on them, as in `fallow run`: cpu:P, jupyter, http:URL or file:PATH",
     )
     made.add_argument("--json", action="store_true", help="print the answer for each GPU as JSON")
-    add_alone(made)
 
 
 def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
     """Ask the daemon or look once, print the answers, and return the exit code for all of them."""
-    asker = Asker(world, voice.note, voice.detail, alone=args.alone)
+    asker = Asker(world, voice.note, voice.detail)
     if args.subject is not None and ":" in args.subject:
         from fallow.core.cluster_names import names_cluster
 

@@ -186,11 +186,6 @@ def common() -> argparse.ArgumentParser:
     return parser
 
 
-def add_alone(parser: argparse.ArgumentParser) -> None:
-    """Add the option of commands that ask the daemon if one runs."""
-    parser.add_argument("--alone", action="store_true", help="do not ask the daemon, even if one runs")
-
-
 def add_json(parser: argparse.ArgumentParser) -> None:
     """Add the option of commands that can print their result as JSON."""
     parser.add_argument("--json", action="store_true", help="print the result as JSON")

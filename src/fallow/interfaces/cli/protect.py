@@ -10,7 +10,7 @@ from fallow.core.units import is_number, span_s
 from fallow.engine.answers.asker import Asker
 from fallow.engine.answers.protect import in_force, labels_for, left_alone, place, release
 from fallow.engine.machine.world import World
-from fallow.interfaces.cli.options import Parser, add_alone, add_json, takes
+from fallow.interfaces.cli.options import Parser, add_json, takes
 from fallow.interfaces.render.as_json import as_text, protections
 from fallow.interfaces.stderr import Stderr
 
@@ -45,14 +45,13 @@ def add_options(made: Parser) -> None:
     made.add_argument("--list", action="store_true", help="print the protections that are in force")
     add("--release ID", _id, "end this protection now; the first three digits of its id are enough")
     add_json(made)
-    add_alone(made)
 
 
 def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
     """Place, list or release a protection."""
     if (args.release is not None or args.list) and (args.subject is not None or args.duration is not None):
         raise WrongUsage("--list and --release cannot be combined with SUBJECT or --for")
-    asker = Asker(world, voice.note, voice.detail, alone=args.alone)
+    asker = Asker(world, voice.note, voice.detail)
     if args.release is not None:
         voice.note(f"protection {release(asker, args.release)} is released")
         return 0

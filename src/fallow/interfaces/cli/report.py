@@ -15,7 +15,7 @@ from fallow.engine.history.report import Report
 from fallow.engine.machine.timezone import LocalZone
 from fallow.engine.machine.world import World
 from fallow.interfaces.cli.on_options import add_on, refuse_without_on
-from fallow.interfaces.cli.options import Parser, add_alone, chooses, several, takes
+from fallow.interfaces.cli.options import Parser, chooses, several, takes
 from fallow.interfaces.render import report_text
 from fallow.interfaces.stderr import Stderr
 from fallow.policies.cost import By
@@ -73,7 +73,6 @@ def add_options(made: Parser) -> None:
         "week; the others have both",
         "table",
     )
-    add_alone(made)
     add_on(made, "add up the hours of these hosts; not as html")
 
 
@@ -94,7 +93,7 @@ def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
         from fallow.interfaces.cli import cluster_report
 
         return cluster_report.run(args, world, voice, given)
-    asker = Asker(world, voice.note, voice.detail, alone=args.alone)
+    asker = Asker(world, voice.note, voice.detail)
     with open_report(asker, since_s, until_s, given) as report:
         if report.intervals or args.format != "table":
             _print(report, args.by, args.format)

@@ -16,7 +16,7 @@ from fallow.engine.answers.asker import Asker
 from fallow.engine.answers.status import Look, looks, protections_at, shown
 from fallow.engine.machine.world import World
 from fallow.interfaces.cli.on_options import add_on, refuse_without_on
-from fallow.interfaces.cli.options import Parser, add_alone, every_s, takes
+from fallow.interfaces.cli.options import Parser, every_s, takes
 from fallow.interfaces.stderr import Stderr
 
 SORTS = ("index", "memory", "utilization", "idle", "user")
@@ -66,7 +66,6 @@ def add_options(made: Parser) -> None:
     made.add_argument("--json", action="store_true", help="print the result as JSON; with --watch one object a line")
     made.add_argument("--watch", action="store_true", help="show it again and again, until Ctrl-C")
     takes(made, "--every D", every_s, "how often --watch looks (default: 1s; with --cluster 5s, with --on 10s)")
-    add_alone(made)
     add_on(made, "show the GPUs of these hosts")
 
 
@@ -142,7 +141,7 @@ class _Look:
 
 
 def _looks(args: argparse.Namespace, world: World, voice: Stderr) -> Iterator[_Look]:
-    asker = Asker(world, voice.note, voice.detail, alone=args.alone)
+    asker = Asker(world, voice.note, voice.detail)
     for look in looks(asker, args.every if args.watch else None):
         named = shown(look, args.gpus, world)
         lines, remark = chosen_lines(args, named.status, world.user if args.mine else "")

@@ -45,7 +45,7 @@ def run_on(args: argparse.Namespace, world: World) -> int:
 
 def _looks(args: argparse.Namespace, world: World) -> Iterator[Answers]:
     hosts, ssh, limit_s = reached(args, world)
-    words = [*(["--alone"] if args.alone else []), *([] if args.gpus is None else [args.gpus])]
+    words = [] if args.gpus is None else [args.gpus]
     while True:
         yield status_of_all(world, ssh, hosts, words, limit_s)
         world.clock.sleep(_EVERY_S if args.every is None else args.every)

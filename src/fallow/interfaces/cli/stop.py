@@ -10,7 +10,7 @@ from fallow.core.errors import NothingFound, WrongUsage
 from fallow.core.units import duration_s
 from fallow.core.unknown import Unknown
 from fallow.engine.machine.world import World
-from fallow.interfaces.cli.options import Parser, add_alone, add_json, takes
+from fallow.interfaces.cli.options import Parser, add_json, takes
 from fallow.interfaces.stderr import Stderr
 
 TYPE_CHECKING = False
@@ -59,7 +59,6 @@ def add_options(made: Parser) -> None:
     made.add_argument("-y", "--yes", action="store_true", help="do not ask")
     made.add_argument("--dry-run", action="store_true", help="stop nothing, and print what would be stopped, and how")
     add_json(made)
-    add_alone(made)
 
 
 def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
@@ -80,8 +79,8 @@ def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
     with interruptible(), open_run(world, voice.note, dry_run=args.dry_run) as opened:
         planned: list[Planned] = []
         try:
-            jobs, stop = stop_by_hand(opened, HowToStop(args.signal, args.grace), alone=args.alone)
-            planned += plan(args.subjects, world, jobs, stop, idle_only=args.idle, alone=args.alone)
+            jobs, stop = stop_by_hand(opened, HowToStop(args.signal, args.grace))
+            planned += plan(args.subjects, world, jobs, stop, idle_only=args.idle)
             if args.idle and all(map(_is_surely_in_use, planned)):
                 voice.note("nothing of that is idle")
             return _stop(args, opened, jobs, stop, planned, voice if asks else None)
@@ -98,14 +97,13 @@ def plan(
     stop: "StopByHand",
     *,
     idle_only: bool = False,
-    alone: bool = False,
 ) -> "list[Planned]":
     """Return the jobs that a person means, how each would be stopped, and why it is left alone if it is."""
     from fallow.engine.stop.idleness import witness_of
     from fallow.engine.stop.stop import Stage, StoppedJob
     from fallow.interfaces.render.stop_text import Planned
 
-    witness = witness_of(world, alone=alone)
+    witness = witness_of(world)
     try:
         meant = jobs.meant(subjects)
     except NothingFound:

@@ -7,7 +7,7 @@ from fallow.core.activity import Activity
 from fallow.core.errors import WrongUsage
 from fallow.core.selection import select
 from fallow.engine.machine.world import World
-from fallow.interfaces.cli.options import Parser, add_alone, chooses, every_s, several, takes
+from fallow.interfaces.cli.options import Parser, chooses, every_s, several, takes
 from fallow.interfaces.stderr import Stderr
 
 TYPE_CHECKING = False
@@ -42,7 +42,6 @@ def add_options(made: Parser) -> None:
     several(made, "--user NAME", "show only GPUs and jobs of this user")
     several(made, "--activity WORD", "show only GPUs that are so: free, filled, busy, idle, stuck or unknown")
     chooses(made, "--sort", SORTS, "the order of the GPUs at first, by a column (default: index)", "index")
-    add_alone(made)
 
 
 def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
@@ -69,11 +68,11 @@ def make(args: argparse.Namespace, world: World) -> "tuple[Top, TopCommands]":
     wrong = [word for word in args.activity if word not in list(Activity)]
     if wrong:
         raise WrongUsage(f"{wrong[0]!r} is no activity", f"there are {', '.join(Activity)}")
-    source = Source(world, args.every, alone=args.alone)
+    source = Source(world, args.every)
     first = source.look()
     if args.gpus is not None:
         select(args.gpus, first.status.gpus)
-    commands = TopCommands(world, alone=args.alone)
+    commands = TopCommands(world)
     only = Filter(frozenset(args.user), frozenset(map(Activity, args.activity)))
     app = Top(
         source,

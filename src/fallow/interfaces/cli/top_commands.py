@@ -24,9 +24,8 @@ from fallow.interfaces.top.commands import Agreed
 class TopCommands:
     """Does each on a view of the machine of its own, so that it never meets the looks of the screen."""
 
-    def __init__(self, world: World, *, alone: bool) -> None:
+    def __init__(self, world: World) -> None:
         self._world = world
-        self._alone = alone
         self._under_way: list[Planned] = []
 
     def why(self, subject: str | None) -> list[str]:
@@ -67,8 +66,8 @@ class TopCommands:
     def stop(self, subjects: Sequence[str], agreed: Agreed, say: Callable[[str], None]) -> list[str]:
         """Stop what is meant after a person has agreed, and return what came of it."""
         with closing(self._fresh()) as world, open_run(world, say) as opened:
-            jobs, by_hand = stop_by_hand(opened, HowToStop(), alone=self._alone)
-            planned = stop.plan(subjects, world, jobs, by_hand, alone=self._alone)
+            jobs, by_hand = stop_by_hand(opened, HowToStop())
+            planned = stop.plan(subjects, world, jobs, by_hand)
             ready = stop.untouched(planned)
             if ready and not agreed(stop.plan_text(planned), len(ready)):
                 return ["nothing was stopped"]
@@ -85,7 +84,7 @@ class TopCommands:
 
     def _asker(self, world: World, notes: list[str]) -> Asker:
         """Return who asks; `notes` get what a command would write to stderr, which is under the screen."""
-        return Asker(world, notes.append, lambda _: None, alone=self._alone)
+        return Asker(world, notes.append, lambda _: None)
 
     def _fresh(self) -> World:
         return World(self._world.environ)

@@ -15,7 +15,7 @@ from fallow.engine.machine.daemon_client import DaemonClient
 from fallow.engine.machine.world import World
 from fallow.engine.park.alone import NoRoom, wake_alone
 from fallow.engine.park.wishes import WakeWish
-from fallow.interfaces.cli.options import Parser, add_alone, add_json, takes
+from fallow.interfaces.cli.options import Parser, add_json, takes
 from fallow.interfaces.render.as_json import as_text, parked_facts
 from fallow.interfaces.stderr import Stderr
 
@@ -49,17 +49,16 @@ def add_options(made: Parser) -> None:
     )
     takes(made, "--within D", span_s, "wait so long at most until a job is back (default: 10m)", _WITHIN_S)
     add_json(made)
-    add_alone(made)
 
 
 def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
     """Wake the jobs through the daemon, or alone where none runs."""
-    daemon = None if args.alone else world.daemon(voice.detail)
+    daemon = world.daemon(voice.detail)
     woken: Woken = []
     texts = list(dict.fromkeys(args.subjects))
     meant = subjects_that_exist(texts, world, process_too=True)
     for subject, whom in zip(texts, meant, strict=True):
-        through = None if daemon is None else _by_the_daemon(daemon, world, subject, args.within)
+        through = _by_the_daemon(daemon, world, subject, args.within)
         done = through or _alone(world, voice, whom)
         if not done:
             seen = ", as far as can be seen without a daemon" if through is None else ""

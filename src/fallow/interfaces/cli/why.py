@@ -5,7 +5,7 @@ import argparse
 from fallow.engine.answers.asker import Asker
 from fallow.engine.answers.why import explain
 from fallow.engine.machine.world import World
-from fallow.interfaces.cli.options import Parser, add_alone, add_json
+from fallow.interfaces.cli.options import Parser, add_json
 from fallow.interfaces.render import why_text
 from fallow.interfaces.render.as_json import as_text
 from fallow.interfaces.render.table import show_lines
@@ -37,12 +37,11 @@ def add_options(made: Parser) -> None:
         "pod:NAMESPACE/NAME, node:NAME (default: the last one)",
     )
     add_json(made)
-    add_alone(made)
 
 
 def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
     """Print what is so now, and what the journals of this user and the daemon have."""
-    asker = Asker(world, voice.note, voice.detail, alone=args.alone)
+    asker = Asker(world, voice.note, voice.detail)
     if args.subject is not None and ":" in args.subject:
         from fallow.core.cluster_names import names_cluster
 

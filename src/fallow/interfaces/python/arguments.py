@@ -6,18 +6,16 @@ from math import inf
 from fallow.core.errors import WrongUsage
 from fallow.core.units import size_bytes
 from fallow.engine.allocate import pick as choosing
-from fallow.interfaces.python.ask import Way
 from fallow.policies.pick import Order, Wanted
 
 Listed = str | int | Sequence[int | str] | None
 """GPUs as programs name them: 0, "0,2", [0, 2] or UUIDs; None means all, or any."""
 
 
-def way_of(simulate: str | None, alone: bool = False) -> Way:
-    """Return which machine is asked."""
+def machine_of(simulate: str | None) -> str | None:
+    """Return the simulated machine that is asked; None for the one that the environment names."""
     demand("simulate", simulate, str, "a text such as '4xH100'")
-    demand("alone", alone, bool, "True or False", optional=False)
-    return Way(simulate, alone)
+    return simulate
 
 
 def request(

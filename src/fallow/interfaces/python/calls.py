@@ -9,8 +9,8 @@ from fallow.core.errors import WrongUsage
 from fallow.core.units import program_name
 from fallow.engine.allocate import claim as claiming
 from fallow.engine.allocate import pick as choosing
-from fallow.interfaces.python.arguments import Listed, demand, listed, request, seconds, subject_of, texts, way_of
-from fallow.interfaces.python.ask import Way, asking
+from fallow.interfaces.python.arguments import Listed, demand, listed, machine_of, request, seconds, subject_of, texts
+from fallow.interfaces.python.ask import asking
 from fallow.interfaces.python.claimed import ClaimedGpus
 from fallow.interfaces.python.gpus import Gpu, Gpus, GpuStatus
 from fallow.interfaces.render import gpu_names
@@ -27,26 +27,26 @@ _YEAR_S = 366 * 86400.0
 _SHORTEST_S = 1e-9
 
 
-def status(gpus: Listed = None, *, alone: bool = False, simulate: str | None = None) -> "Status":
+def status(gpus: Listed = None, *, simulate: str | None = None) -> "Status":
     """Return all GPUs of this machine now, or those that are named, each with its activity and its holders.
 
-    If `fallow up` runs it is asked, and knows for how long each has had its activity. `alone`: do not ask it.
+    If `fallow up` runs it is asked, and knows for how long each has had its activity.
     """
     named = listed(gpus)
-    with asking(way_of(simulate, alone)) as (asker, _):
+    with asking(machine_of(simulate)) as (asker, _):
         from fallow.engine.answers.status import looks
 
         return _status(asker, next(looks(asker, None)), named)
 
 
-def gpus(*, alone: bool = False, simulate: str | None = None) -> list[GpuStatus]:
+def gpus(*, simulate: str | None = None) -> list[GpuStatus]:
     """Return the GPUs of `status` as a list."""
-    return list(status(alone=alone, simulate=simulate).gpus)
+    return list(status(simulate=simulate).gpus)
 
 
-def watch(every: float = 1.0, *, alone: bool = False, simulate: str | None = None) -> "Iterator[Status]":
+def watch(every: float = 1.0, *, simulate: str | None = None) -> "Iterator[Status]":
     """Yield a status every so many seconds, forever, with the observed time of each activity."""
-    return _watched(seconds("every", every, least=_SHORTEST_S), way_of(simulate, alone))
+    return _watched(seconds("every", every, least=_SHORTEST_S), machine_of(simulate))
 
 
 def pick(
@@ -70,7 +70,7 @@ def pick(
     """
     limits = (max_util, max_mem_util, max_processes, min_free)
     wanted = request(n, gpus, name, limits, order, wait_s)
-    with asking(way_of(simulate, alone=True)) as (asker, _):
+    with asking(machine_of(simulate)) as (asker, _):
         return Gpus(Gpu(gpu_facts(gpu)) for gpu in choosing.pick(asker.world, wanted))
 
 
@@ -97,7 +97,7 @@ def claim(
     limits = (max_util, max_mem_util, max_processes, min_free)
     wanted = request(n, gpus, name, limits, order, wait_s, shared=shared)
     demand("set_environment", set_environment, bool, "True or False")
-    with asking(way_of(simulate, alone=True)) as (asker, _):
+    with asking(machine_of(simulate)) as (asker, _):
         program = program_name(sys.argv[0] or "python")
         found = claiming.claim(asker.world, wanted, pid=os.getpid(), program=program)
         try:
@@ -124,7 +124,6 @@ def protect(
     *,
     for_s: float,
     why: str = "",
-    alone: bool = False,
     simulate: str | None = None,
 ) -> "Protection":
     """Keep rules away from a GPU, `pid:PID`, `user:NAME` or all for some time. It reserves nothing.
@@ -133,25 +132,25 @@ def protect(
     """
     lasts_s, meant = seconds("for_s", for_s, least=_SHORTEST_S, most=_YEAR_S), subject_of(subject)
     demand("why", why, str, "a text", optional=False)
-    way = way_of(simulate, alone)
+    machine = machine_of(simulate)
     from fallow.engine.answers.protect import labels_for, place
     from fallow.interfaces.python.protections import of_engine
 
-    with asking(way) as (asker, notes):
+    with asking(machine) as (asker, notes):
         placed = place(asker, meant or "all", lasts_s, why)
-        return of_engine(placed, labels_for(asker, [placed]), way, notes)
+        return of_engine(placed, labels_for(asker, [placed]), machine, notes)
 
 
-def protections(*, alone: bool = False, simulate: str | None = None) -> "Protections":
+def protections(*, simulate: str | None = None) -> "Protections":
     """Return the protections that are in force; each can be released by its owner and by root."""
-    way = way_of(simulate, alone)
+    machine = machine_of(simulate)
     from fallow.engine.answers.protect import in_force, labels_for
     from fallow.interfaces.python.protections import Protections, of_engine
 
-    with asking(way) as (asker, _):
+    with asking(machine) as (asker, _):
         found = in_force(asker)
         labels = labels_for(asker, found)
-        return Protections(of_engine(each, labels, way) for each in found)
+        return Protections(of_engine(each, labels, machine) for each in found)
 
 
 def idle(
@@ -159,7 +158,6 @@ def idle(
     *,
     for_s: float = 0.0,
     unless: str | Sequence[str] = (),
-    alone: bool = False,
     simulate: str | None = None,
 ) -> "Idle":
     """Return whether GPUs, or those of somebody, have been idle for so long. It is true only if they have.
@@ -167,10 +165,10 @@ def idle(
     `subject` is as for `fallow idle`; None means all GPUs. `unless`: conditions such as "cpu:50" or "jupyter".
     """
     asked_s, meant, conditions = seconds("for_s", for_s), subject_of(subject), texts("unless", unless)
-    way = way_of(simulate, alone)
+    machine = machine_of(simulate)
     from fallow.interfaces.python.answers import Idle
 
-    with asking(way) as (asker, notes):
+    with asking(machine) as (asker, notes):
         if meant is not None and _is_of_cluster(meant):
             from fallow.engine.answers.cluster_idle import ask_cluster_idle
             from fallow.interfaces.render.cluster_json import idle as cluster_facts
@@ -185,14 +183,14 @@ def idle(
         return Idle(facts_of(found.answers, asked_s, found.together), notes=notes)
 
 
-def why(subject: str | int | None = None, *, alone: bool = False, simulate: str | None = None) -> "Explanation":
+def why(subject: str | int | None = None, *, simulate: str | None = None) -> "Explanation":
     """Explain a GPU, a process or a part of a cluster; without a subject, the last decision."""
-    meant, way = subject_of(subject), way_of(simulate, alone)
+    meant, machine = subject_of(subject), machine_of(simulate)
     if isinstance(subject, int):
         meant = f"gpu:{meant}"  # a bare number may be a process on the command line
     from fallow.interfaces.python.answers import Explanation
 
-    with asking(way) as (asker, notes):
+    with asking(machine) as (asker, notes):
         if meant is not None and _is_of_cluster(meant):
             from fallow.engine.answers.cluster_why import explain_cluster
             from fallow.interfaces.render import cluster_why_text
@@ -213,7 +211,6 @@ def report(
     *,
     by: str = "gpu",
     price: str | Sequence[str] = (),
-    alone: bool = False,
     simulate: str | None = None,
 ) -> "Report":
     """Return the hours of each activity since so many seconds ago, until so many ago, and what the idle ones cost.
@@ -227,7 +224,7 @@ def report(
     from fallow.interfaces.render.report_text import facts_of
     from fallow.policies.cost import By
 
-    end_s, way = seconds("until_s", until_s), way_of(simulate, alone)
+    end_s, machine = seconds("until_s", until_s), machine_of(simulate)
     begin_s = seconds("since_s", since_s, least=_SHORTEST_S)
     if begin_s <= end_s:
         raise WrongUsage(f"since_s is {begin_s:g} and until_s is {end_s:g}", "let it begin before it ends")
@@ -235,7 +232,7 @@ def report(
     if by not in set(By):
         raise WrongUsage(f"by is {by!r}; give one of {', '.join(By)}")
     given = prices_from(texts("price", price))
-    with asking(way) as (asker, notes):
+    with asking(machine) as (asker, notes):
         now_s = asker.world.clock.wall_s()
         with open_report(asker, now_s - begin_s, now_s - end_s, given) as found:
             return Report(facts_of(found, By(by)), notes=notes)
@@ -247,10 +244,10 @@ def _is_of_cluster(subject: str) -> bool:
     return ":" in subject and names_cluster(subject)
 
 
-def _watched(every_s: float, way: Way) -> "Iterator[Status]":
+def _watched(every_s: float, machine: str | None) -> "Iterator[Status]":
     from fallow.engine.answers.status import looks
 
-    with asking(way) as (asker, _):
+    with asking(machine) as (asker, _):
         for look in looks(asker, every_s):
             yield _status(asker, look, None)
 

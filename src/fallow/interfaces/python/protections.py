@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Any, ClassVar
 
 from fallow.core import protections as core
-from fallow.interfaces.python.ask import HERE, Way, asking
+from fallow.interfaces.python.ask import asking
 from fallow.interfaces.python.html import table
 from fallow.interfaces.python.told import Make, Told, times
 
@@ -25,11 +25,11 @@ class Protection(Told):
     by: str
 
     def __init__(
-        self, facts: Mapping[str, Any], way: Way = HERE, *, notes: Iterable[str] = (), named: str = ""
+        self, facts: Mapping[str, Any], machine: str | None = None, *, notes: Iterable[str] = (), named: str = ""
     ) -> None:
         """`named`: what people call its subject, if that is known."""
         super().__init__(facts, notes=notes)
-        self.__dict__.update(_way=way, _is_released=False, _named=named or facts["subject"])
+        self.__dict__.update(_machine=machine, _is_released=False, _named=named or facts["subject"])
 
     def release(self) -> None:
         """End the protection now. Nothing happens the second time."""
@@ -37,7 +37,7 @@ class Protection(Told):
             return
         from fallow.engine.answers.protect import release
 
-        with asking(self._way) as (asker, _):
+        with asking(self._machine) as (asker, _):
             release(asker, self.id)
         self.__dict__["_is_released"] = True
 
@@ -62,18 +62,20 @@ class Protection(Told):
     def _repr_html_(self) -> str:
         return Protections([self])._repr_html_()
 
-    _way: Way
+    _machine: str | None
     _is_released: bool
     _named: str
 
 
-def of_engine(placed: core.Protection, labels: Mapping[str, str], way: Way, notes: Iterable[str] = ()) -> Protection:
+def of_engine(
+    placed: core.Protection, labels: Mapping[str, str], machine: str | None, notes: Iterable[str] = ()
+) -> Protection:
     """Return a protection of the engine; `labels` are those of the GPUs by UUID."""
     from fallow.interfaces.render.as_json import protection_facts
 
     target = placed.target
     named = f"GPU {labels[target.uuid]}" if isinstance(target, core.OneGpu) and target.uuid in labels else ""
-    return Protection(protection_facts(placed), way, notes=notes, named=named)
+    return Protection(protection_facts(placed), machine, notes=notes, named=named)
 
 
 class Protections(tuple[Protection, ...]):

@@ -120,7 +120,7 @@ def lines(found: Explained) -> Iterator[str]:
     for protection in found.protections:
         yield f"  {with_its_end(protection, found.now_s, found.labels)}"
     if found.gpus and not found.watched and found.trouble is None:
-        yield f"  `fallow up` {'was not asked' if found.alone else 'does not run'}, so it is not known since when"
+        yield "  `fallow up` does not run, so it is not known since when"
     yield from (ruled(_named_once(each, found)) for each in found.rules)
     yield from _past(found)
     has_story = found.stops if isinstance(found.target, OneUser) else found.events

@@ -58,13 +58,13 @@ class Look:
 class Source:
     """Takes looks. Used by one thread."""
 
-    def __init__(self, world: World, every_s: float, *, alone: bool) -> None:
+    def __init__(self, world: World, every_s: float) -> None:
         self._world = world
         self._every_s = every_s
-        self._daemon = None if alone else world.daemon(self._hear)
+        self._daemon = world.daemon(self._hear)
         self._heard = ""
         self._not_before_s = 0.0
-        self._trouble = "the daemon is not asked" if alone else "no daemon runs"
+        self._trouble = "no daemon runs"
         self._watch: Iterator[Status] | None = None
         self._asks_for_past = _ASKS_FOR_PAST
         self._pids_are_ours = world.proc.whose_pids() is None and (
