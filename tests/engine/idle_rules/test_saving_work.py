@@ -182,17 +182,13 @@ def test_a_command_saves_the_work_as_the_user_of_the_job_before_the_job_is_asked
         ("echo no disk; exit 3", "'echo' ended with exit code 3"),
         ("{box}/removed", "'removed' ended with exit code 127"),
         ("printf '\\033[2J'; exit 1", "'printf' ended with exit code 1"),
-        ("{box}/others", "'others' was not run: others may write to {box}/others"),
     ],
-    ids=["hangs", "fails", "removed", "speaks to the terminal", "others can change it"],
+    ids=["hangs", "fails", "removed", "speaks to the terminal"],
 )
 @pytest.mark.more
 def test_a_command_that_does_not_save_anything_is_told_and_the_job_is_asked_all_the_same(
     patrol: Patrol, box: pathlib.Path, job: "subprocess.Popen[bytes]", line: str, says: str
 ) -> None:
-    others = box / "others"
-    others.write_text("#!/bin/sh\n")
-    others.chmod(0o777)
     resident = patrol(before(line.format(box=box), before_limit="1s"))
     assert says.format(box=box) in asked_after(resident, job, says.format(box=box))
 

@@ -182,19 +182,6 @@ def test_a_daemon_that_no_command_can_ask_says_so_and_what_to_set(open_folder: p
     assert "set FALLOW_SOCKET" in done.stderr
 
 
-def test_a_program_is_not_looked_for_where_others_can_put_one(
-    simulated: Fallow, up: Up, box: pathlib.Path, open_folder: pathlib.Path
-) -> None:
-    theirs = open_folder / "bin"
-    theirs.mkdir(mode=0o777)
-    theirs.chmod(0o777)
-    as_neighbour(
-        f"printf '#!/bin/sh\\necho hers >> {box}/facts; exec sleep 1000' > {theirs}/sh; chmod 755 {theirs}/sh"
-    )
-    up(filler(f"echo ours >> {box}/facts; exec sleep 1000"), PATH=f"{theirs}:{simulated.environ['PATH']}")
-    assert wait_for_lines(box / "facts", 1) == ["ours"]
-
-
 @pytest.mark.more
 def test_a_log_is_never_written_through_a_neighbours_link(
     up: Up, simulated: Fallow, open_folder: pathlib.Path, config: Write

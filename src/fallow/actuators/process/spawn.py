@@ -137,10 +137,10 @@ def start_keeper(path: str, command: Sequence[str], environ: Mapping[str, str], 
     )
 
 
-def start_filler(path: str, command: Sequence[str], environ: Mapping[str, str], before: Callable[[], None]) -> int:
+def start_filler(command: Sequence[str], environ: Mapping[str, str], before: Callable[[], None]) -> int:
     """Start a filler, in its own session; return its pid. Only for a process without threads.
 
-    `before` runs in the new process. If it or the start fails, the error is raised here.
+    `before` runs in the new process, which then looks for the program. If that fails, the error is raised here.
     """
     ours, its = os.pipe()
     pid = os.fork()
@@ -148,22 +148,21 @@ def start_filler(path: str, command: Sequence[str], environ: Mapping[str, str], 
         try:
             os.setsid()
             before()
+            path = find(command, environ)
             for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
                 signal.signal(number, signal.SIG_DFL)
             signal.pthread_sigmask(signal.SIG_SETMASK, ())
-            os.execve(path, list(command), dict(environ))
-        except OSError as error:
-            os.write(its, str(error.errno or 0).encode())
-        except FallowError as error:
-            os.write(its, f"0 {error}".encode())
+            become(path, command, environ)
+        except (OSError, FallowError) as error:
+            os.write(its, str(error).encode())
         finally:
             os._exit(CannotRun.exit_code)
     os.close(its)
     with os.fdopen(ours, "rb") as failures:
-        code, _, sentence = failures.read().decode(errors="replace").partition(" ")
-    if code:
+        sentence = failures.read().decode(errors="replace")
+    if sentence:
         os.waitpid(pid, 0)
-        raise CannotRun(sentence) if sentence else _failure(path, OSError(int(code), os.strerror(int(code))))
+        raise CannotRun(sentence)
     return pid
 
 

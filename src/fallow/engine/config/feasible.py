@@ -25,10 +25,10 @@ from fallow.engine.config.rules import Guard, Idle
 from fallow.engine.config.toml_lines import Path
 from fallow.engine.fill.start import check_command
 from fallow.engine.jobs.perform import each_shortcoming, host_actuators, nobody_to_signal
-from fallow.engine.machine.run_as import RunAs, doubts_of, run_as
+from fallow.engine.machine.run_as import RunAs, doubts_of_program, run_as
 from fallow.engine.machine.world import World
 from fallow.readers.accounts import account, group_names, group_number, names
-from fallow.readers.file_trust import Followed
+from fallow.readers.file_trust import doubts
 
 _SAY_WHO = 'add user = "NAME", or user = "root" if it shall be root'
 
@@ -110,7 +110,7 @@ class Feasible:
         if log is not None and "{" not in os.path.dirname(log) and not os.path.isdir(os.path.dirname(log)):
             yield Fault((*path, "log"), f"the folder {os.path.dirname(log)} is not there", "make it, or name another")
         if guise is not None and guise.account is None:
-            for doubt in doubts_of(filler.command, cwd, environ, guise.trusted):
+            for doubt in doubts_of_program(filler.command, cwd, environ):
                 yield Fault(of_command, doubt.sentence, doubt.suggestion, ((*path, "user"), of_cwd))
 
     def _guard(self, path: Path, guard: Guard) -> Iterator[Fault]:
@@ -160,9 +160,8 @@ class Feasible:
 def _programs_of_others(path: Path, file: str | None) -> Iterator[Fault]:
     """Yield a fault if root would run the programs, or load the plugins, that a file of others names."""
     if file is not None and os.geteuid() == 0:
-        with Followed(file) as followed:
-            for doubt in followed.doubts:
-                yield Fault(path, doubt.sentence, doubt.suggestion)
+        for doubt in doubts(file):
+            yield Fault(path, doubt.sentence, doubt.suggestion)
 
 
 def _unknown(path: Path, users: Sequence[str], *, may_pass: bool = False) -> Iterator[Fault]:

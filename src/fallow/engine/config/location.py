@@ -10,7 +10,7 @@ from fallow.core.errors import ConfigWrong, NotPermitted
 from fallow.core.mistake import Mistake
 from fallow.core.units import printable
 from fallow.readers.accounts import home
-from fallow.readers.file_trust import Followed
+from fallow.readers.file_trust import doubts, open_trusted
 
 MACHINE = "/etc/fallow/fallow.toml"
 _LARGEST_BYTES = 1 << 20
@@ -87,17 +87,15 @@ def read(path: str, option: str = "") -> str:
 
 
 def _opened(path: str, file: str) -> int:
-    """Return a descriptor to read from: as root, of the very file that was checked."""
+    """Return a descriptor to read from; root takes only a file that nobody else could have written."""
+    if not stat.S_ISREG(os.stat(path).st_mode):
+        raise _no_file(file, os.stat(path).st_mode)
     if os.geteuid() != 0:
-        if not stat.S_ISREG(os.stat(path).st_mode):
-            raise _no_file(file, os.stat(path).st_mode)
         return os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    with Followed(path) as followed:
-        if followed.found is not None and not stat.S_ISREG(followed.found.st_mode):
-            raise _no_file(file, followed.found.st_mode)
-        if followed.doubts:
-            raise ConfigWrong(file, followed.doubts)
-        return followed.open(os.O_RDONLY)
+    found = doubts(path)
+    if found:
+        raise ConfigWrong(file, found)
+    return open_trusted(path, os.O_RDONLY)
 
 
 def _no_file(file: str, mode: int) -> ConfigWrong:

@@ -31,7 +31,6 @@ from fallow.engine.fill.suspension import Suspension
 from fallow.engine.machine.clock import SystemClock
 from fallow.engine.machine.inherited_environment import given_environ
 from fallow.readers.accounts import account
-from fallow.readers.file_trust import Trusted
 from fallow.readers.proc import Proc
 
 _SOCKET_FD = 3
@@ -68,7 +67,7 @@ class Keeper:
             before()
             signals.die_with_parent(me)  # last: the kernel forgets it when a process becomes another user
 
-        pid = spawn.start_filler(spawn.find(command, environ), command, {**environ, IS_FILLER: "1"}, first)
+        pid = spawn.start_filler(command, {**environ, IS_FILLER: "1"}, first)
         stat = self._table.stat(pid)
         root = Process(pid, 0 if stat is None else stat.birth)
         self._tree = JobTree(self._table, root, self._clock.monotonic_s, orphans)
@@ -210,15 +209,14 @@ def _describe(ended: Ended | None) -> str:
 
 def _prepare(order: Mapping[str, Any]) -> None:
     """Set user, folder and output of the filler, in its own process."""
-    trusted = None if order["trusts"] is None else Trusted(frozenset(order["trusts"]), "others must not change it")
     if order["account"] is not None:
         found = account(order["account"])
         if found is None:
             raise CannotRun(f"there is no user {order['account']!r} any more")
         become(found)
-        _change_folder(order["cwd"])  # again, with the rights of that user
+    _change_folder(order["cwd"])
     if order["log"] is not None:
-        log = open_log(order["log"], trusted)
+        log = open_log(order["log"], for_root=order["for_root"])
     elif order["account"] is not None and not outputs_are_pipes():
         log = os.open(os.devnull, os.O_WRONLY)
     else:
@@ -248,7 +246,6 @@ def main() -> None:
     order = json.loads(first)
     environ = (given_environ(os.environ) if order["environ"] is None else order["environ"]) | order["gives"]
     try:
-        _change_folder(order["cwd"])
         keeper = Keeper(owner, sys.argv[1:], environ, lambda: _prepare(order), order["suspends"])
     except FallowError as error:
         send(owner, now="ended", how=f"could not be started: {error}", survivors=())

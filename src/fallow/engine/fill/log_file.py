@@ -4,15 +4,15 @@ import os
 import stat
 
 from fallow.core.errors import CannotRun
-from fallow.readers.file_trust import Followed, Trusted
+from fallow.readers.file_trust import doubts, open_trusted
 
 _FLAGS = os.O_WRONLY | os.O_CREAT | os.O_APPEND
 
 
-def open_log(path: str, trusted: Trusted | None) -> int:
-    """Open the log for appending. With `trusted`, refuse a path where another user could have put a link or file."""
+def open_log(path: str, *, for_root: bool = False) -> int:
+    """Open the log for appending. `for_root`: refuse a path where another user could have put a link or file."""
     try:
-        log = _open(path) if trusted is None else _open_trusted(path, trusted)
+        log = _open_trusted(path) if for_root else _open(path)
     except OSError as error:
         raise CannotRun(f"the log {path} cannot be written: {error.strerror or error}") from None
     os.set_blocking(log, True)
@@ -24,15 +24,11 @@ def _open(path: str) -> int:
     return os.open(path, _FLAGS | os.O_NONBLOCK | os.O_CLOEXEC, 0o644)
 
 
-def _open_trusted(path: str, trusted: Trusted) -> int:
-    with Followed(path, trusted) as followed:
-        if followed.doubts:
-            raise CannotRun(f"the log {path} is not to be trusted: {followed.doubts[0].sentence}")
-        log = followed.open(_FLAGS, 0o644)
-    if stat.S_ISREG(os.fstat(log).st_mode) and os.fstat(log).st_nlink > 1:
-        os.close(log)
-        raise CannotRun(f"the log {path} has other hard links, and may be another file of its owner")
-    return log
+def _open_trusted(path: str) -> int:
+    found = doubts(path)
+    if found:
+        raise CannotRun(f"the log {path} is not to be trusted: {found[0].sentence}")
+    return open_trusted(path, _FLAGS, mode=0o644)
 
 
 def outputs_are_pipes() -> bool:

@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from fallow.actuators.process import spawn
 from fallow.actuators.process.filler_process import Filler
@@ -13,7 +13,7 @@ from fallow.core.value import value
 from fallow.engine.fill.log_file import open_log
 from fallow.engine.machine.inherited_environment import without_gpus
 from fallow.engine.machine.presence import PresenceRules
-from fallow.engine.machine.run_as import refuse_doubtful, run_as
+from fallow.engine.machine.run_as import doubts_of_program, run_as
 from fallow.engine.machine.world import World
 from fallow.engine.machine.yielding_gpus import KEEPER
 from fallow.policies.fill import FillRules
@@ -54,14 +54,15 @@ class SystemFillerStarter:
         """Start a filler on these GPUs; raise FallowError if not even its keeper can be started."""
         command = [substitute(word, gpus) for word in spec.command]
         run_as_user = run_as(spec.user, self._world.environ)
-        if run_as_user is not None:
-            refuse_doubtful(command, spec.cwd, {**run_as_user.environ, **dict(spec.env)}, run_as_user.trusted)
         account = None if run_as_user is None else run_as_user.account
+        for_root = run_as_user is not None and account is None
+        if for_root:
+            self._refuse_doubtful(command, spec)
         first_order = {
             "gives": {**dict(spec.env), **gpu_environ(self._world, gpus)},
             "environ": None if run_as_user is None or account is None else run_as_user.environ,
             "account": None if account is None else account.name,
-            "trusts": None if run_as_user is None else sorted(run_as_user.trusted.uids),
+            "for_root": for_root,
             "log": None if spec.log is None else substitute(spec.log, gpus),
             "cwd": "/" if spec.cwd is None and run_as_user is not None else spec.cwd,
             "suspends": spec.rules.manner is Yield.SUSPEND,
@@ -77,6 +78,12 @@ class SystemFillerStarter:
             )
         except OSError as error:
             raise FallowError(f"no filler can be started: {error.strerror}") from None
+
+    def _refuse_doubtful(self, command: Sequence[str], spec: FillerSpec) -> None:
+        """Raise CannotRun if others than root can change the program."""
+        found = doubts_of_program(command, spec.cwd, {**self._world.environ, **dict(spec.env)})
+        if found:
+            raise CannotRun(f"{found[0].sentence} ({found[0].suggestion})")
 
 
 class DryRunFiller:
@@ -126,7 +133,7 @@ FillerStarter = SystemFillerStarter | DryRunFillerStarter
 def check_log(spec: FillerSpec, gpus: tuple[Gpu, ...]) -> None:
     """Raise FallowError if the log cannot be written: at the start, not when a GPU is idle."""
     if spec.log is not None:
-        os.close(open_log(substitute(spec.log, gpus), None))
+        os.close(open_log(substitute(spec.log, gpus)))
 
 
 def check_command(spec: FillerSpec, environ: Mapping[str, str]) -> None:
