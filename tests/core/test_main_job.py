@@ -59,12 +59,9 @@ def test_a_session_is_no_name_for_a_job() -> None:
         ("python3 -c print(1)", "python3 -c print(1)"),
         ("python3", "python3"),
         ("pythonic train.py", "pythonic train.py"),
-        ("python3 slurm:7", "process:slurm:7"),
     ],
 )
-def test_where_there_is_little_room_a_job_is_called_by_its_script_and_never_like_an_owner(
-    command: str, script: str
-) -> None:
+def test_where_there_is_little_room_a_job_is_called_by_its_script(command: str, script: str) -> None:
     found = main_job(gpu(holder(1, 2, command)))
     assert found is not None
     assert found.script == script

@@ -145,5 +145,5 @@ def test_what_history_has_from_before_is_cut_the_same_way_and_names_that_are_no_
     parties = in_order(Party("ada", job) for job in jobs)
     old = Interval("GPU-0", 0, 10, 10, Activity.BUSY, parties)
     shown = {party.job for party in interval_seen_by(old, Viewer("bob")).parties}
-    assert shown == {"python", "slurm:12", "pod:ab", "container:cd", MANY_JOBS, "?", "process:slurm:1", "notebook"}
+    assert shown == {"python", "slurm:12", "pod:ab", "container:cd", MANY_JOBS, "?", "slurm:1", "notebook"}
     assert interval_seen_by(old, Viewer("ada")) == old

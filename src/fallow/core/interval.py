@@ -5,8 +5,6 @@ and a job. The job of a process is the first of these that is known:
 
     slurm:1234        its owner: a Slurm job, a pod, a container, a service, a notebook
     python train.py   its command, in one line of at most 80 letters
-
-A command that reads like an owner has `process:` before it: users write their command lines, and owners are believed.
 """
 
 from collections.abc import Iterable
@@ -15,7 +13,7 @@ from functools import lru_cache
 from fallow.core.activity import AVAILABLE, Activity
 from fallow.core.gpu import Holder
 from fallow.core.gpu_status import GpuStatus, people_on
-from fallow.core.owner import Owner, as_command
+from fallow.core.owner import Owner
 from fallow.core.reservations import Claim
 from fallow.core.units import printable, shortened
 from fallow.core.unknown import Unknown
@@ -81,7 +79,7 @@ def _party(user: str | Unknown, owner: Owner | Unknown, command: str | Unknown) 
     if isinstance(owner, Owner) and owner.is_lasting:
         job = f"{owner.kind}:{printable(owner.short_name)}"
     else:
-        job = SOMEBODY.job if isinstance(command, Unknown) else _job_of(command)
+        job = SOMEBODY.job if isinstance(command, Unknown) else shortened(command, _LONGEST_JOB)
     return Party(SOMEBODY.user if isinstance(user, Unknown) else printable(user), job)
 
 
@@ -100,12 +98,8 @@ def parties_of(gpu: GpuStatus) -> tuple[Party, ...]:
 
 
 def _claimer(claim: Claim) -> Party:
-    job = SOMEBODY.job if claim.command is None else _job_of(claim.command)
+    job = SOMEBODY.job if claim.command is None else shortened(claim.command, _LONGEST_JOB)
     return Party(SOMEBODY.user if claim.user is None else printable(claim.user), job)
-
-
-def _job_of(command: str) -> str:
-    return shortened(as_command(shortened(command, _LONGEST_JOB)), _LONGEST_JOB)
 
 
 def without_jobs(parties: Iterable[Party]) -> tuple[Party, ...]:

@@ -7,7 +7,7 @@ from fallow.core.activity import AVAILABLE
 from fallow.core.gpu import Holder
 from fallow.core.gpu_status import GpuStatus, people_on
 from fallow.core.job import IDLE_BELOW
-from fallow.core.owner import OwnerKind, as_command
+from fallow.core.owner import OwnerKind
 from fallow.core.reservations import Claim
 from fallow.core.units import shortened
 from fallow.core.unknown import Unknown
@@ -37,7 +37,7 @@ class MainJob:
     @property
     def script(self) -> str:
         """Return what tells it from others where there is little room: the script, and not that Python runs it."""
-        return as_command(_BY_PYTHON.sub("", self.what, count=1)) if _BY_PYTHON.match(self.what) else self.what
+        return _BY_PYTHON.sub("", self.what, count=1)
 
 
 def main_job(gpu: GpuStatus) -> MainJob | None:
@@ -80,7 +80,7 @@ def _what(holder: Holder) -> str:
     owner = holder.owner
     if not isinstance(owner, Unknown) and (owner.is_lasting or owner.kind is OwnerKind.KERNEL):
         return shortened(owner.label, _LONGEST)
-    return "?" if isinstance(holder.command, Unknown) else as_command(_without_folder(holder.command))
+    return "?" if isinstance(holder.command, Unknown) else _without_folder(holder.command)
 
 
 def _without_folder(command: str) -> str:

@@ -1,6 +1,5 @@
 """The owner of a job: what started it and would start it again, so that it is stopped there and not by a signal."""
 
-import re
 from collections.abc import Mapping
 from enum import StrEnum
 
@@ -40,12 +39,6 @@ _IN_WORDS = {
     OwnerKind.PROCESS: "",
 }
 
-
-# What begins as `slurm:1234`, or reads as a label does: `container vllm-prod`, `backup.service`.
-_LIKE_AN_OWNER = re.compile(
-    rf"(?:{'|'.join(kind.value for kind in OwnerKind if kind is not OwnerKind.PROCESS)}):"
-    r"|(?:notebook|container|pod|Slurm job|kernel of) |\S+\.service(?: |$)"
-)
 
 _LASTING = frozenset((OwnerKind.NOTEBOOK, OwnerKind.CONTAINER, OwnerKind.SERVICE, OwnerKind.SLURM, OwnerKind.POD))
 
@@ -93,11 +86,6 @@ class Owner:
     def is_asked(self) -> bool:
         """Return whether something can be asked about it, and told to stop it."""
         return self.kind in (OwnerKind.NOTEBOOK, OwnerKind.CONTAINER, OwnerKind.SERVICE)
-
-
-def as_command(line: str) -> str:
-    """Return a command, or the name of a program, so that it reads as no owner: its user has written it."""
-    return f"{OwnerKind.PROCESS}:{line}" if _LIKE_AN_OWNER.match(line) else line
 
 
 NO_OWNER = Owner(OwnerKind.PROCESS, "", "")

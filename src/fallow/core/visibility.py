@@ -8,7 +8,7 @@ refusals) are read by many people: they name a process by its user, pid and prog
 from fallow.core.gpu import Holder
 from fallow.core.gpu_status import GpuStatus, Status
 from fallow.core.interval import MANY_JOBS, Interval, Party, in_order
-from fallow.core.owner import Owner, OwnerKind, as_command
+from fallow.core.owner import Owner, OwnerKind
 from fallow.core.reservations import Claim
 from fallow.core.units import program_name
 from fallow.core.unknown import Unknown
@@ -80,4 +80,4 @@ def _party_seen_by(party: Party, viewer: Viewer) -> Party:
     if viewer.may_read(party.user) or party.job == MANY_JOBS or is_for_all(party.job):
         return party
     is_notebook = party.job.startswith(f"{_NOTEBOOK}:")
-    return replace(party, job=_NOTEBOOK if is_notebook else as_command(program_name(party.job)))
+    return replace(party, job=_NOTEBOOK if is_notebook else program_name(party.job))
