@@ -38,7 +38,7 @@ from fallow.core.protections import (
 from fallow.core.reasons import Reason
 from fallow.core.unknown import Unknown
 from fallow.core.value import replace
-from fallow.policies.arbiter import Proposal, ProtectRules, RateLimit, Taken, arbitrate
+from fallow.policies.arbiter import ProtectRules, RateLimit, Taken, why_refused
 from tests.policies.histories import modest
 
 NOON, SIX = 1000.0, 2000.0
@@ -72,33 +72,30 @@ def protection(target: Target, until_wall_s: float = SIX) -> Protection:
     return Protection(1, target, until_wall_s, "a demo", "carol")
 
 
-def allowed(*proposals: Proposal, wall_s: float = NOON, **given: object) -> list[bool]:
-    rulings = arbitrate(proposals, at_s=100.0, wall_s=wall_s, **given)  # type: ignore[arg-type]
-    return [ruling.refused is None for ruling in rulings]
+def refused(action: Action, touched: Affected, wall_s: float = NOON, **given: object) -> Reason | None:
+    return why_refused(action, touched, at_s=100.0, wall_s=wall_s, **given)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("action", ACTIONS, ids=lambda action: type(action).__name__)
 def test_under_a_hold_nothing_is_done(action: Action) -> None:
-    (ruling,) = arbitrate([Proposal(action, JOB)], at_s=100.0, wall_s=NOON, protections=[protection(OneGpu("GPU-a"))])
-    assert ruling.refused is not None
-    assert ruling.refused.kind == "protected"
-    assert str(ruling.refused) == "carol protects gpu:GPU-a (protection 1): a demo"
-    named = Proposal(action, replace(JOB, labels=(("GPU-a", "3"),)))
-    (ruling,) = arbitrate([named], at_s=100.0, wall_s=NOON, protections=[protection(OneGpu("GPU-a"))])
-    assert str(ruling.refused) == "carol protects GPU 3 (protection 1): a demo", (
-        "as people call it, where that is known"
-    )
+    protections = [protection(OneGpu("GPU-a"))]
+    why = refused(action, JOB, protections=protections)
+    assert why is not None
+    assert why.kind == "protected"
+    assert str(why) == "carol protects gpu:GPU-a (protection 1): a demo"
+    why = refused(action, replace(JOB, labels=(("GPU-a", "3"),)), protections=protections)
+    assert str(why) == "carol protects GPU 3 (protection 1): a demo", "as people call it, where that is known"
 
 
 @pytest.mark.parametrize("action", [CancelWarning(IDLE), CallOff(IDLE)], ids=lambda action: type(action).__name__)
 def test_what_only_calms_is_always_allowed(action: Action) -> None:
-    assert allowed(Proposal(action, JOB), protections=[protection(Everything())], limit=RateLimit(0, 60.0)) == [True]
+    assert refused(action, JOB, protections=[protection(Everything())], limit=RateLimit(0, 60.0)) is None
 
 
 def test_a_hold_ends_by_itself() -> None:
     protections = [protection(Everything())]
-    assert allowed(Proposal(Ask(IDLE), JOB), protections=protections, wall_s=SIX - 1) == [False]
-    assert allowed(Proposal(Ask(IDLE), JOB), protections=protections, wall_s=SIX) == [True]
+    assert refused(Ask(IDLE), JOB, protections=protections, wall_s=SIX - 1) is not None
+    assert refused(Ask(IDLE), JOB, protections=protections, wall_s=SIX) is None
 
 
 @pytest.mark.parametrize(
@@ -139,18 +136,16 @@ def test_what_cannot_be_held_is_refused_with_the_ways_to_write_it(text: str) -> 
 
 @modest
 @given(
-    st.lists(st.builds(Proposal, st.sampled_from(ACTIONS), st.sampled_from([JOB, OTHER_JOB, MACHINE])), max_size=6),
+    st.sampled_from(ACTIONS),
+    st.sampled_from([JOB, OTHER_JOB, MACHINE]),
     st.lists(st.builds(protection, targets, st.sampled_from([NOON - 1, NOON, SIX])), max_size=3),
     st.none() | st.just(RateLimit(2, 60.0)),
 )
 def test_a_hold_always_wins(
-    proposals: list[Proposal], protections: list[Protection], limit: RateLimit | None
+    action: Action, touched: Affected, protections: list[Protection], limit: RateLimit | None
 ) -> None:
-    rulings = arbitrate(proposals, at_s=100.0, wall_s=NOON, protections=protections, limit=limit)
-    assert [ruling.proposal for ruling in rulings] == proposals
-    for ruling in rulings:
-        if protection_on(ruling.proposal.touched, protections, NOON) is not None:
-            assert ruling.refused is not None
+    if protection_on(touched, protections, NOON) is not None:
+        assert refused(action, touched, protections=protections, limit=limit) is not None
 
 
 @pytest.mark.parametrize(
@@ -165,7 +160,7 @@ def test_a_hold_always_wins(
     ],
 )
 def test_protected_users_and_commands_are_left_alone(protect_rules: ProtectRules, protected: bool) -> None:
-    assert allowed(Proposal(Ask(IDLE), JOB), protect_rules=protect_rules) == [not protected]
+    assert (refused(Ask(IDLE), JOB, protect_rules=protect_rules) is not None) is protected
 
 
 @pytest.mark.parametrize(
@@ -180,8 +175,7 @@ def test_protected_users_and_commands_are_left_alone(protect_rules: ProtectRules
     ],
 )
 def test_a_refusal_names_what_the_config_has_and_where(protect_rules: ProtectRules, sentence: str) -> None:
-    (ruling,) = arbitrate([Proposal(Ask(IDLE), JOB)], at_s=100.0, wall_s=NOON, protect_rules=protect_rules)
-    assert str(ruling.refused).endswith(sentence)
+    assert str(refused(Ask(IDLE), JOB, protect_rules=protect_rules)).endswith(sentence)
 
 
 @pytest.mark.parametrize(
@@ -197,30 +191,25 @@ def test_users_in_protected_groups_are_left_alone_and_so_are_those_whose_groups_
     groups_of: Callable[[str], frozenset[str] | Unknown] | None, kind: str | None
 ) -> None:
     rules = ProtectRules(groups=("staff",), groups_of=groups_of)
-    (ruling,) = arbitrate([Proposal(Ask(IDLE), JOB)], at_s=100.0, wall_s=NOON, protect_rules=rules)
-    assert (None if ruling.refused is None else ruling.refused.kind) == kind
+    why = refused(Ask(IDLE), JOB, protect_rules=rules)
+    assert (None if why is None else why.kind) == kind
     hidden = Affected(processes=(AffectedProcess(12, 500, HIDDEN, HIDDEN),))
-    assert allowed(Proposal(Ask(IDLE), hidden), protect_rules=rules) == [False]
+    assert refused(Ask(IDLE), hidden, protect_rules=rules) is not None
 
 
 def test_a_process_that_nobody_knows_is_protected_where_anyone_is() -> None:
     hidden = Affected(processes=(AffectedProcess(12, 500, HIDDEN, HIDDEN),))
     for protect_rules in (ProtectRules(users=frozenset({"bob"})), ProtectRules(commands=("jupyter*",))):
-        assert allowed(Proposal(Ask(IDLE), hidden), protect_rules=protect_rules) == [False]
-    assert allowed(Proposal(Ask(IDLE), hidden), protect_rules=ProtectRules()) == [True]
+        assert refused(Ask(IDLE), hidden, protect_rules=protect_rules) is not None
+    assert refused(Ask(IDLE), hidden, protect_rules=ProtectRules()) is None
 
 
 def test_no_more_are_ended_in_a_while_than_the_limit_allows() -> None:
     limit = RateLimit(2, 60.0)
-    recent = [Taken(Proposal(Ask(IDLE), OTHER_JOB), 39.0), Taken(Proposal(Ask(IDLE), OTHER_JOB), 41.0)]
-    assert allowed(Proposal(Ask(IDLE), JOB), recent=recent, limit=limit) == [True]
-    assert allowed(Proposal(Ask(IDLE), JOB), Proposal(Ask(IDLE), OTHER_JOB), recent=recent, limit=limit) == [
-        True,
-        False,
-    ]
+    assert refused(Ask(IDLE), JOB, recent=[Taken(39.0), Taken(41.0)], limit=limit) is None
+    assert refused(Ask(IDLE), JOB, recent=[Taken(42.0), Taken(41.0)], limit=limit) is not None
 
 
 def test_the_limit_never_keeps_a_warning_or_an_insisting() -> None:
-    recent = [Taken(Proposal(Ask(IDLE), OTHER_JOB), 99.0)]
-    proposals = (Proposal(Warn(IDLE, 1.0), JOB), Proposal(Kill(IDLE), OTHER_JOB), Proposal(Ask(IDLE), JOB))
-    assert allowed(*proposals, recent=recent, limit=RateLimit(1, 60.0)) == [True, True, False]
+    for action in (Warn(IDLE, 1.0), Kill(IDLE)):
+        assert refused(action, JOB, recent=[Taken(99.0)], limit=RateLimit(1, 60.0)) is None

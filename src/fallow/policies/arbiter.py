@@ -10,23 +10,8 @@ CancelWarning and CallOff are always allowed, because nothing is harmed by them.
 
 from collections.abc import Callable, Iterable, Sequence
 from fnmatch import fnmatchcase
-from typing import assert_never
 
-from fallow.core.actions import (
-    Action,
-    Announce,
-    Ask,
-    CallOff,
-    CancelWarning,
-    EndGuard,
-    Kill,
-    Notify,
-    PowerOff,
-    Reboot,
-    RunCommand,
-    SendSignal,
-    Warn,
-)
+from fallow.core.actions import Action, Ask, CallOff, CancelWarning
 from fallow.core.protections import Affected, AffectedProcess, Protection, protection_on
 from fallow.core.reasons import Reason
 from fallow.core.units import program_name
@@ -50,38 +35,22 @@ class ProtectRules:
 
 @value
 class RateLimit:
-    """At most so many actions that end work in so long a time."""
+    """At most so many jobs are asked to end in so long a time."""
 
     most: int
     per_s: float
 
 
 @value
-class Proposal:
-    """An action, and what it would affect."""
-
-    action: Action
-    touched: Affected
-
-
-@value
 class Taken:
-    """An action that was taken, and when."""
+    """A job that was asked to end, and when."""
 
-    proposal: Proposal
     at_s: float
 
 
-@value
-class Ruling:
-    """A proposal, and why it is refused; None if it is allowed."""
-
-    proposal: Proposal
-    refused: Reason | None
-
-
-def arbitrate(
-    proposals: Sequence[Proposal],
+def why_refused(
+    action: Action,
+    touched: Affected,
     *,
     at_s: float,
     wall_s: float,
@@ -89,20 +58,17 @@ def arbitrate(
     protect_rules: ProtectRules | None = None,
     recent: Sequence[Taken] = (),
     limit: RateLimit | None = None,
-) -> tuple[Ruling, ...]:
-    """Return a ruling on each proposal, in order: what is allowed first counts against what follows."""
-    taken = list(recent)
-    rulings: list[Ruling] = []
-    for proposal in proposals:
-        why = None
-        if not _only_calms(proposal.action):
-            why = leave_alone(proposal.touched, wall_s, protections, protect_rules) or _too_many(
-                proposal, taken, limit, at_s
-            )
-        if why is None:
-            taken.append(Taken(proposal, at_s))
-        rulings.append(Ruling(proposal, why))
-    return tuple(rulings)
+) -> Reason | None:
+    """Return why an action that would affect this is refused; None if it is allowed."""
+    if isinstance(action, CancelWarning | CallOff):
+        return None
+    alone = leave_alone(touched, wall_s, protections, protect_rules)
+    if alone is not None or limit is None or not isinstance(action, Ask):
+        return alone
+    lately = [taken for taken in recent if at_s - taken.at_s < limit.per_s]
+    if len(lately) < limit.most:
+        return None
+    return Reason("rate_limit", count=len(lately), per_s=limit.per_s, most=limit.most)
 
 
 def leave_alone(
@@ -125,10 +91,6 @@ def leave_alone(
         if why is not None:
             return why
     return None
-
-
-def _only_calms(action: Action) -> bool:
-    return isinstance(action, CancelWarning | CallOff)
 
 
 def _protected(process: AffectedProcess, protect_rules: ProtectRules) -> Reason | None:
@@ -159,28 +121,3 @@ def command_fits(command: str, pattern: str) -> bool:
     """Return whether a shell pattern fits the command line, or the name of any of its words."""
     names = (word.rpartition("/")[2] for word in command.split())
     return fnmatchcase(command, pattern) or any(fnmatchcase(name, pattern) for name in names)
-
-
-def _too_many(proposal: Proposal, taken: Iterable[Taken], limit: RateLimit | None, at_s: float) -> Reason | None:
-    # Killing ends nothing new: the job was asked before, and that was counted.
-    if limit is None or not _ends_work(proposal.action) or isinstance(proposal.action, Kill):
-        return None
-    lately = [
-        before
-        for before in taken
-        if at_s - before.at_s < limit.per_s
-        and _ends_work(before.proposal.action)
-        and not isinstance(before.proposal.action, Kill)
-    ]
-    if len(lately) < limit.most:
-        return None
-    return Reason("rate_limit", count=len(lately), per_s=limit.per_s, most=limit.most)
-
-
-def _ends_work(action: Action) -> bool:
-    match action:
-        case Ask() | Kill() | SendSignal() | PowerOff() | Reboot():
-            return True
-        case Warn() | CancelWarning() | Announce() | CallOff() | EndGuard() | RunCommand() | Notify():
-            return False
-    assert_never(action)

@@ -36,7 +36,7 @@ from fallow.engine.jobs.executor import Executor, Then
 from fallow.engine.jobs.perform import HostActuators, perform, touches_machine
 from fallow.engine.jobs.protections import affected_processes, labels_with_cards, uuids_with_cards
 from fallow.policies import guard
-from fallow.policies.arbiter import Proposal, arbitrate, leave_alone
+from fallow.policies.arbiter import leave_alone, why_refused
 
 
 class GuardLoop:
@@ -216,11 +216,11 @@ class GuardLoop:
     def _begin(self, action: HostAction, affected: Affected, at_s: float, keys: list[str]) -> None:
         words, kind = in_words(action), type(action).__name__.lower()
         wall_s = self._world.clock.wall_s()
-        (ruling,) = arbitrate([Proposal(action, affected)], at_s=at_s, wall_s=wall_s, protections=self._protections())
-        if ruling.refused is not None:
-            self._journal.refusal(self.name, words, ruling.refused, keys)
+        refused = why_refused(action, affected, at_s=at_s, wall_s=wall_s, protections=self._protections())
+        if refused is not None:
+            self._journal.refusal(self.name, words, refused, keys)
             self._report.tally.action(kind, "refused")
-            self._outcome = Outcome(False, f"refused: {ruling.refused}")
+            self._outcome = Outcome(False, f"refused: {refused}")
             return
         self._journal.action(self.name, words, action.reason, keys)
 

@@ -36,7 +36,7 @@ from fallow.engine.jobs.ports import ActionsFor, JobActions, Parker
 from fallow.engine.jobs.protections import labels_with_cards
 from fallow.engine.jobs.rest_power import RestPower
 from fallow.policies import idle
-from fallow.policies.arbiter import Proposal, ProtectRules, RateLimit, Taken, arbitrate, leave_alone
+from fallow.policies.arbiter import ProtectRules, RateLimit, Taken, leave_alone, why_refused
 
 _TRY_AGAIN_AFTER_S = 10.0
 _DIES_WITHIN_S = 5.0
@@ -88,7 +88,7 @@ class WarnAskKill:
             state.take(step)
             self._report(state, step)
             if state.rule.acts:
-                self._carry_out(state, target, step.actions, gpus)
+                self._carry_out(state, target, step.actions)
 
     def _is_parking(
         self,
@@ -126,7 +126,7 @@ class WarnAskKill:
         step = PolicyStep(Policy.IDLE, idle.State(), (stop,))
         if self._allowed(state, target, step, gpus, protections, snapshot):
             state.parking, state.parking_failed = None, False
-            self._carry_out(state, target, (stop,), gpus)
+            self._carry_out(state, target, (stop,))
         return True
 
     def is_over(self, state: JobState, job: Job | None) -> bool:
@@ -146,7 +146,7 @@ class WarnAskKill:
 
     def cancel_warning(self, state: JobState, why: str) -> None:
         """Cancel the warning of a job that the rule no longer judges, or that starts from the beginning."""
-        self._carry_out(state, self._actions_for(state.job), (CancelWarning(Reason(why)),), frozenset())
+        self._carry_out(state, self._actions_for(state.job), (CancelWarning(Reason(why)),))
 
     def name_survivors(self, state: JobState) -> None:
         """Kill once more what is left of a job that was killed, and say what survives."""
@@ -211,7 +211,7 @@ class WarnAskKill:
             return False
         state.refusal = state.refused = None
         ask = next((action for action in step.actions if isinstance(action, Ask) and not action.parks), None)
-        return ask is None or self._is_prepared(state, target, ask, touched, snapshot)
+        return ask is None or self._is_prepared(state, target, ask, snapshot)
 
     def _refused(
         self,
@@ -223,26 +223,28 @@ class WarnAskKill:
     ) -> Reason | None:
         if self._limit is not None:
             self._taken = [taken for taken in self._taken if now_s - taken.at_s < self._limit.per_s]
-        rulings = arbitrate(
-            [Proposal(action, touched) for action in actions],
-            at_s=now_s,
-            wall_s=self._clock.wall_s(),
-            protections=protections,
-            protect_rules=self._protect_rules,
-            recent=[taken for taken in self._taken if taken is not state.counted],
-            limit=self._limit,
+        found = (
+            why_refused(
+                action,
+                touched,
+                at_s=now_s,
+                wall_s=self._clock.wall_s(),
+                protections=protections,
+                protect_rules=self._protect_rules,
+                recent=[taken for taken in self._taken if taken is not state.counted],
+                limit=self._limit,
+            )
+            for action in actions
         )
-        return next((ruling.refused for ruling in rulings if ruling.refused is not None), None)
+        return next(filter(None, found), None)
 
-    def _is_prepared(
-        self, state: JobState, target: JobActions, ask: Ask, touched: Affected, snapshot: Snapshot
-    ) -> bool:
+    def _is_prepared(self, state: JobState, target: JobActions, ask: Ask, snapshot: Snapshot) -> bool:
         """Begin or go on with what is done before the job is asked to end; return whether that is over."""
         rule, job = state.rule, state.job
         if state.steps is None:
             told = variables(job, rule.name, ask.reason, snapshot)
             state.steps = Steps(target.before_ask(rule.before_ask, told))
-            self._count(state, ask, touched)
+            self._count(state)
         for step, outcome in state.steps.advance():
             words = f"dry run: {step.words}" if self._run.dry_run else step.words
             if outcome is None:
@@ -252,10 +254,10 @@ class WarnAskKill:
             self._say(state, f"{state.who}: {outcome.words}" if rule.name else outcome.words)
         return state.steps.is_over
 
-    def _count(self, state: JobState, ask: Ask, touched: Affected) -> None:
+    def _count(self, state: JobState) -> None:
         """Count the job among those that were asked, so that no more are prepared at once than may be stopped."""
         self._uncount(state)
-        state.counted = Taken(Proposal(ask, touched), self._clock.monotonic_s())
+        state.counted = Taken(self._clock.monotonic_s())
         self._taken.append(state.counted)
 
     def _uncount(self, state: JobState) -> None:
@@ -288,16 +290,14 @@ class WarnAskKill:
         self._say(state, f"{state.who} {sentence}")
         self._notify(event, state, sentence)
 
-    def _carry_out(
-        self, state: JobState, target: JobActions, actions: Sequence[JobAction], gpus: frozenset[str]
-    ) -> None:
+    def _carry_out(self, state: JobState, target: JobActions, actions: Sequence[JobAction]) -> None:
         if self._run.dry_run:
             actions = [_not_asked(each) for each in actions]
         for action in (self._foreseen(state, target, each) for each in actions):
             words = f"dry run: {in_words(action)}" if self._run.dry_run else in_words(action)
             reason = action.reason.with_facts(step=kind_of(action), **state.facts)
             self._journal.action(state.job.subject, words, reason, state.job.keys)
-            outcome = self._do(state, target, action, gpus)
+            outcome = self._do(state, target, action)
             if outcome is not None:
                 self._journal.outcome(state.job.subject, words, outcome.words, state.job.keys)
             if action is state.parking:
@@ -312,7 +312,7 @@ class WarnAskKill:
         why_not = self._parker.why_not(state.job, target.describe())
         return action if why_not is None else replace(action, parks=False)
 
-    def _do(self, state: JobState, target: JobActions, action: JobAction, gpus: frozenset[str]) -> Outcome | None:
+    def _do(self, state: JobState, target: JobActions, action: JobAction) -> Outcome | None:
         dry_run = self._run.dry_run
         match action:
             case Warn(reason=reason, ask_in_s=ask_in_s):
@@ -336,14 +336,13 @@ class WarnAskKill:
             case Ask(reason=reason, parks=True) if self._parker is not None:
                 self._say(state, f"{'would park' if dry_run else 'parking'} {state.who}: {reason}")
                 state.parking = action
-                touched = Affected(gpus, target.describe())
-                self._count(state, action, touched)
-                self._parker.begin(state.job, touched.processes)
+                self._count(state)
+                self._parker.begin(state.job, target.describe())
                 return None
             case Ask(reason=reason):
                 self._say(state, f"{'would stop' if dry_run else 'stopping'} {state.who}: {reason}")
                 state.asked, state.asked_reason = target, reason
-                self._count(state, action, Affected(gpus, target.describe()))
+                self._count(state)
                 return target.ask(action)
             case Kill(reason=reason):
                 self._say(state, f"{'would kill' if dry_run else 'killing'} what is left of {state.who}: {reason}")

@@ -25,7 +25,7 @@ from fallow.engine.jobs.ports import ActionsFor, JobActions
 from fallow.engine.jobs.protections import labels_with_cards, uuids_with_cards
 from fallow.engine.owners.actions import OwnerJobActions
 from fallow.engine.stop.find import FoundJob, JobsByHand
-from fallow.policies.arbiter import Proposal, ProtectRules, arbitrate
+from fallow.policies.arbiter import ProtectRules, why_refused
 from fallow.policies.ladder import Ladder, LadderRules, Rung, Sign, climb
 
 _LOOK_AGAIN_S = 0.1
@@ -193,14 +193,14 @@ class StopByHand:
         if forbidden is not None:
             return forbidden
         wall_s = self._clock.wall_s()
-        ruling = arbitrate(
-            [Proposal(action, touched)],
+        return why_refused(
+            action,
+            touched,
             at_s=self._clock.monotonic_s(),
             wall_s=wall_s,
             protections=self._run.world.protections.active(wall_s),
             protect_rules=self._protect_rules,
         )
-        return ruling[0].refused
 
     def _leave(self, stopped: StoppedJob, action: Ask | Kill, why: Reason) -> None:
         job = stopped.found.job
