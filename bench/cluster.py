@@ -2,12 +2,11 @@
 
 The answers of Prometheus are those of dcgm-exporter's metrics, and Slurm's those of squeue and scontrol, as text;
 reading them counts, waiting for the network does not. Half of the jobs are under a rule that acts; protections and
-the sums for reports are on.
+the sums for metrics are on.
 """
 
 import resource
 import sys
-import tempfile
 import time
 from collections.abc import Mapping, Sequence
 
@@ -20,7 +19,6 @@ from fallow.core.unknown import Unknown
 from fallow.engine.cluster.loop import ClusterLoop, expect_many_values
 from fallow.engine.cluster.slurm import SlurmEngine
 from fallow.engine.cluster.slurm_commands import SlurmCommands
-from fallow.engine.cluster.usage import UsageFile
 from fallow.engine.history.journal import Journal
 from fallow.engine.history.run import Report, Run
 from fallow.engine.machine.clock import SystemClock
@@ -118,7 +116,7 @@ def rules() -> Sequence[ClusterRule]:
     )
 
 
-def measure(size: int, folder: str) -> tuple[float, float, ClusterBoard]:
+def measure(size: int) -> tuple[float, float, ClusterBoard]:
     """Return the shortest wall and CPU time of a look at so many GPUs, after the first one."""
     nodes = size // GPUS_OF_NODE
     clock = SystemClock()
@@ -132,7 +130,6 @@ def measure(size: int, folder: str) -> tuple[float, float, ClusterBoard]:
         ProtectRules(users=frozenset({"root"})),
         lambda: protections,
         30.0,
-        UsageFile(f"{folder}/{size}", print, 90 * 86_400.0, 120.0),
     )
     board = loop.look()
     taken = []
@@ -141,8 +138,6 @@ def measure(size: int, folder: str) -> tuple[float, float, ClusterBoard]:
         board = loop.look()
         loop.turn()
         taken.append((time.perf_counter() - began_s, time.process_time() - cpu_s))
-    if loop.usage is not None:
-        loop.usage.close()
     return min(wall_s for wall_s, _ in taken), min(cpu_s for _, cpu_s in taken), board
 
 
@@ -152,17 +147,16 @@ def main() -> bool:
     expect_many_values()
     per_gpu_us: list[float] = []
     wall_s = 0.0
-    with tempfile.TemporaryDirectory() as folder:
-        for size in SIZES:
-            wall_s, cpu_s, board = measure(size, folder)
-            if board.troubles or len(board.gpus) != size:
-                print(f"  it was not looked at: {board.troubles}", file=sys.stderr)
-                return False
-            per_gpu_us.append(cpu_s / size * 1e6)
-            print(
-                f"  {size:6} GPUs in {len(board.jobs)} jobs on {len(board.nodes)} nodes: {wall_s:.2f} s,"
-                f" {cpu_s:.2f} s of CPU, {per_gpu_us[-1]:.0f} µs a GPU"
-            )
+    for size in SIZES:
+        wall_s, cpu_s, board = measure(size)
+        if board.troubles or len(board.gpus) != size:
+            print(f"  it was not looked at: {board.troubles}", file=sys.stderr)
+            return False
+        per_gpu_us.append(cpu_s / size * 1e6)
+        print(
+            f"  {size:6} GPUs in {len(board.jobs)} jobs on {len(board.nodes)} nodes: {wall_s:.2f} s,"
+            f" {cpu_s:.2f} s of CPU, {per_gpu_us[-1]:.0f} µs a GPU"
+        )
     largest_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1000
     print(f"  {largest_mb:.0f} MB at most")
     linear = per_gpu_us[-1] <= MOST_TIMES_LINEAR * per_gpu_us[0]

@@ -12,6 +12,9 @@ from fallow.core.reasons import Reason, WithReason
 from fallow.core.unknown import NOT_ASKED, Unknown
 from fallow.core.value import value
 
+JOB_LABELS = ("partition", "account", "qos", "namespace")
+"""The labels of jobs by which rules choose them and hours are added up."""
+
 
 class Engine(StrEnum):
     """What runs the jobs of the cluster."""
@@ -206,6 +209,16 @@ class ClusterJobView(WithReason):
 
 
 @value
+class GpuSeconds:
+    """For how long GPUs did what since the daemon watches the cluster: free, filled, busy, idle or unknown."""
+
+    by_owner: Mapping[tuple[str, ...], float] = {}
+    """By what they did, the `JOB_LABELS` of the job, and its user."""
+    by_node: Mapping[tuple[str, ...], float] = {}
+    """By what they did, and the node."""
+
+
+@value
 class ClusterBoard:
     """The cluster as the daemon saw it last. Other threads read it; it is replaced and never changed."""
 
@@ -224,3 +237,4 @@ class ClusterBoard:
     """Whether the engine listed its jobs at the last look; if not, jobs and nodes are those of an earlier one."""
     metrics_answer: bool = True
     """Whether the metrics could be read at the last look."""
+    seconds: GpuSeconds = GpuSeconds()

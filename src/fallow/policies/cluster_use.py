@@ -52,11 +52,6 @@ class JobUse:
         """Return how many of its GPUs worked, or may have."""
         return sum(use.activity is not JobActivity.IDLE for use in self.uses)
 
-    @property
-    def is_empty(self) -> bool:
-        """Return whether nothing of it is on any of its GPUs."""
-        return self.reason.kind == ALL_EMPTY
-
 
 class ReadingIndex:
     """The readings of one look, by the places that jobs hold; made once a look."""

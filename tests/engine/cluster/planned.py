@@ -24,7 +24,6 @@ from fallow.core.value import replace
 from fallow.engine.cluster.dry_run import DryRunEngine
 from fallow.engine.cluster.loop import ClusterLoop
 from fallow.engine.cluster.ports import EngineLook
-from fallow.engine.cluster.usage import UsageFile
 from fallow.engine.history.journal import Journal
 from fallow.engine.history.run import Report, Run
 from fallow.engine.machine.world import World
@@ -146,7 +145,6 @@ class PlannedCluster:
         *rules: ClusterRule,
         protect: ProtectRules | None = None,
         dry_run: bool = False,
-        keep_usage: str | None = None,
         background: frozenset[str] = frozenset(),
     ) -> None:
         self.clock = DrivenClock()
@@ -167,7 +165,6 @@ class PlannedCluster:
             ProtectRules() if protect is None else protect,
             lambda: self.protections,
             EVERY_S,
-            UsageFile(keep_usage, self.said.append, 90 * 86400.0, GAP_S) if keep_usage else None,
             background,
         )
 

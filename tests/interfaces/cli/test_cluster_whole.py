@@ -8,12 +8,14 @@ from typing import Any
 import pytest
 
 from tests.conftest import Fallow
+from tests.ports import free_ports
 from tests.real_prometheus import Exporter, Prometheus, profiled_gpu
 from tests.real_slurm import Slurm
 from tests.waiting import PROGRAM_S, until
 
 pytestmark = pytest.mark.engine
 
+(PAGE,) = free_ports(1)
 CONFIG = """
 [cluster]
 engine = "slurm"
@@ -33,7 +35,7 @@ def prometheus(tmp_path: pathlib.Path) -> Iterator[Prometheus]:
     """All four GPUs of n1 idle, those of n2 busy."""
     loads = [("n1", 0), ("n2", 90)]
     exporter = Exporter("".join(profiled_gpu(node, index, load) for node, load in loads for index in range(4)))
-    made = Prometheus(tmp_path / "prometheus", {"dcgm": [exporter.address]})
+    made = Prometheus(tmp_path / "prometheus", {"dcgm": [exporter.address], "fallow": [f"127.0.0.1:{PAGE}"]})
     made.scrapes("dcgm", 3)
     yield made
     made.close()
@@ -46,6 +48,11 @@ def told(fallow: Fallow, *words: str) -> dict[str, Any]:
     return facts
 
 
+def lines_of(fallow: Fallow, by: str) -> dict[str, Any]:
+    report = json.loads(fallow("report", "--cluster", "--by", by, "--price", "2/h", "--format", "json").stdout)
+    return {line["name"]: line for line in report["lines"]}
+
+
 def test_a_cluster_is_shown_explained_protected_stopped_and_reported(
     slurm: Slurm, prometheus: Prometheus, simulated: Fallow
 ) -> None:
@@ -55,7 +62,8 @@ def test_a_cluster_is_shown_explained_protected_stopped_and_reported(
     busy = slurm.running("--gres=gpu:3", "--nodelist=n2", user="news")
     config = simulated.home / "fallow.toml"
     config.write_text(CONFIG.format(prometheus=prometheus.url))
-    simulated.start("up", "--config", str(config))
+    simulated.environ["FALLOW_CONFIG"] = str(config)
+    simulated.start("up", "--listen", f"127.0.0.1:{PAGE}")
 
     seen = until(
         lambda: told(simulated),
@@ -89,10 +97,11 @@ def test_a_cluster_is_shown_explained_protected_stopped_and_reported(
     assert slurm.state(busy) != "RUNNING"
     assert "stopped by hand by" in simulated("why", f"slurm:{busy}").stdout
 
-    report = json.loads(simulated("report", "--cluster", "--price", "2/h", "--format", "json").stdout)
-    hours = {line["name"]: line for line in report["lines"]}
+    hours = until(
+        lambda: lines_of(simulated, "user"), lambda found: {"games", "news"} <= found.keys(), pause_s=PROGRAM_S
+    )
     assert hours["games"]["idle_s"] > 0
     assert hours["games"]["cost"] > 0
     assert hours["news"]["idle_s"] == 0
-    accounts = json.loads(simulated("report", "--cluster", "--by", "account", "--format", "json").stdout)["lines"]
-    assert [line["name"] for line in accounts if line["idle_s"] > 0] == ["vision"]
+    assert [name for name, line in lines_of(simulated, "account").items() if line["idle_s"] > 0] == ["vision"]
+    assert lines_of(simulated, "node")["n1"]["free_s"] > 0

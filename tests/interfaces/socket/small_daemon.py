@@ -13,9 +13,7 @@ from fallow.actuators.claims.folder import ClaimFolder, folder_path
 from fallow.actuators.claims.protections import ProtectionFolder
 from fallow.core.board import Board, Counting, Counts
 from fallow.core.cluster import ClusterBoard
-from fallow.core.cluster_usage import UsageRow
 from fallow.core.findings import Verdict
-from fallow.engine.cluster.usage import read_usage
 from fallow.engine.daemon.publisher import Publisher
 from fallow.engine.daemon.reload import Reloaded, Requests
 from fallow.engine.daemon.sources import Sources
@@ -71,10 +69,6 @@ class SmallDaemon:
         name, _, old_s = os.environ.get("CLUSTER_OF_TEST", "").partition(" ")
         return getattr(clusters, name)(wall_s - float(old_s or 0)) if name else None
 
-    def usage(self, kind: str, since_s: float, until_s: float) -> list[UsageRow] | None:
-        watched = "CLUSTER_OF_TEST" in os.environ
-        return read_usage(self.world.state_folder, kind, since_s, until_s) if watched else None
-
     def answer(self) -> None:
         folder = ClaimFolder(folder_path(os.environ))
         sources = Sources(
@@ -89,7 +83,6 @@ class SmallDaemon:
             Requests[WakeWish, Woken]().ask,
             lambda: (),
             lambda: EVERY_S,
-            self.usage,
         )
         ServerThread(own_socket(os.environ), sources, lambda _: None, complain)
         print("ready", flush=True)

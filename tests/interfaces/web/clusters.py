@@ -9,6 +9,7 @@ from fallow.core.cluster import (
     ClusterNode,
     Engine,
     GpuPlace,
+    GpuSeconds,
     GpuUse,
     NodeGpu,
     PodGpus,
@@ -59,6 +60,7 @@ def small(wall_s: float = WALL_S, **changes: Any) -> ClusterBoard:
         slurm_job(90, "carol", (*n1[2:], n2[1]), idle=2, could_do_with=1, rule="idle gpus"),
         slurm_job(91, "dan", (n2[2],), uses=()),
     )
+    seconds = GpuSeconds({("filled", "scavenger", "", "", "", "games"): 90.0}, {("free", "n1"): 60.0})
     facts: dict[str, Any] = {
         "nodes": (
             ClusterNode("n1", 4, {"partition": "gpu"}),
@@ -68,6 +70,7 @@ def small(wall_s: float = WALL_S, **changes: Any) -> ClusterBoard:
         "jobs": jobs,
         "pending": 6,
         "acts": True,
+        "seconds": seconds,
     }
     return ClusterBoard(Engine.SLURM, wall_s, **(facts | changes))
 

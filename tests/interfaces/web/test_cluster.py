@@ -131,6 +131,11 @@ def test_background_jobs_are_told_as_available_and_not_as_idle_on_page_and_in_me
     assert 'fallow_cluster_gpus{engine="slurm",state="filled"} 2.0' in text
     assert 'fallow_cluster_jobs{activity="filled",engine="slurm"} 3.0' in text
     assert 'fallow_cluster_jobs{activity="idle",engine="slurm"} 1.0' in text
+    assert (
+        'fallow_cluster_gpu_seconds_total{account="",namespace="",partition="scavenger",qos="",state="filled",'
+        'user="games"} 90.0' in text
+    )
+    assert 'fallow_cluster_node_gpu_seconds_total{node="n1",state="free"} 60.0' in text
     assert not any("games" in line for line in text.splitlines() if line.startswith("fallow_cluster_idle_gpus"))
     with served(hall(lambda _: whole), tmp_path) as site:
         page = site.ask("/").text
@@ -146,5 +151,5 @@ def test_what_could_not_be_read_is_counted_and_has_no_zero() -> None:
     assert 'fallow_cluster_troubles{engine="slurm"} 1.0' in text
     assert 'fallow_cluster_source_up{engine="slurm",source="engine"} 0.0' in text
     assert 'fallow_cluster_source_up{engine="slurm",source="metrics"} 1.0' in text
-    assert 'state="free"' not in text
+    assert 'fallow_cluster_gpus{engine="slurm",state="free"}' not in text
     assert "fallow_cluster_nodes_out{" not in text

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from fallow.actuators.claims.folder import ClaimFolder, folder_path
 from fallow.actuators.claims.protections import ProtectionFolder
 from fallow.core.cluster import Readings
-from fallow.core.errors import FallowError, PartMissing, WrongUsage
+from fallow.core.errors import PartMissing, WrongUsage
 from fallow.core.ports import Clock
 from fallow.core.protections import Protection
 from fallow.core.unknown import Unknown
@@ -13,7 +13,6 @@ from fallow.core.value import replace
 from fallow.engine.cluster.dry_run import DryRunEngine
 from fallow.engine.cluster.loop import ClusterLoop
 from fallow.engine.cluster.ports import ClusterEngine, Eyes
-from fallow.engine.cluster.usage import UsageFile
 from fallow.engine.config.cluster import Cluster
 from fallow.engine.config.model import Config
 from fallow.engine.history.run import Run
@@ -41,7 +40,6 @@ def cluster_loop(run: Run, config: Config) -> ClusterLoop | None:
         protect,
         _own_protections(run),
         cluster.every,
-        _usage(run, cluster),
         frozenset(cluster.background),
     )
 
@@ -121,11 +119,3 @@ def _own_protections(run: Run) -> Callable[[], Sequence[Protection]]:
         return opened[0].active(world.clock.wall_s())
 
     return active
-
-
-def _usage(run: Run, cluster: Cluster) -> UsageFile | None:
-    try:
-        return UsageFile(run.world.state_folder, run.say, cluster.keep_for, _longest_gap_s(cluster))
-    except FallowError as error:
-        run.say(f"what the cluster does is not kept: {error}")
-        return None

@@ -11,11 +11,11 @@ from threading import Event, Thread
 from fallow.core.cluster import ClusterBoard, ClusterNode, Readings
 from fallow.core.units import printable, shortened
 from fallow.core.unknown import Unknown
+from fallow.engine.cluster.gpu_seconds import GpuSecondCounter
 from fallow.engine.cluster.hands import ClusterHands
 from fallow.engine.cluster.judge import ClusterJudge, Protections
 from fallow.engine.cluster.main_thread import MainThread
 from fallow.engine.cluster.ports import ClusterEngine, EngineLook, Eyes
-from fallow.engine.cluster.usage import UsageFile
 from fallow.engine.history.run import Run
 from fallow.engine.machine.observe import MISSED_LOOKS
 from fallow.policies.arbiter import ProtectRules
@@ -42,7 +42,6 @@ class ClusterLoop:
         protect: ProtectRules,
         protections: Protections,
         every_s: float,
-        usage: UsageFile | None = None,
         background: frozenset[str] = frozenset(),
     ) -> None:
         """`background`: the partitions whose jobs give way to all others."""
@@ -62,8 +61,7 @@ class ClusterLoop:
             run.world.user,
             background,
         )
-        self.usage = usage
-        """What was kept for reports; None if nothing is."""
+        self._counter = GpuSecondCounter(every_s * MISSED_LOOKS)
         self._nodes: tuple[ClusterNode, ...] = ()
         self._readings = Readings(self._clock.monotonic_s(), 0.0)
         self._told: tuple[str, ...] = ()
@@ -123,6 +121,7 @@ class ClusterLoop:
             tuple(troubles),
             self._acts,
             *self._answered,
+            self._counter.counted(),
         )
         return board
 
@@ -150,8 +149,7 @@ class ClusterLoop:
             self._judge.blind(readings.at_s, Unknown(troubles[0]))
         else:
             self._judge.look(seen.jobs, readings, seen.pending_gpus, trouble, self._nodes)
-            if self.usage is not None:
-                self.usage.take(self._judge.states.values(), readings, self._clock.wall_s(), self._nodes)
+            self._counter.take(readings.at_s, self._judge.states.values(), self._nodes)
         return troubles
 
     def _seen(self) -> EngineLook:
@@ -185,6 +183,4 @@ class ClusterLoop:
                 self._ending.wait(max(0.0, began_s + self._every_s - self._clock.monotonic_s()))
             self._judge.take_warnings_back()
         finally:
-            if self.usage is not None:
-                self.usage.close()
             self._ended.set()

@@ -8,7 +8,6 @@ from fallow.engine.history.run import Run
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from fallow.core.cluster_usage import UsageRow
     from fallow.engine.cluster.loop import ClusterLoop
 
 _LEAVE_AFTER_S = 3.0
@@ -56,13 +55,6 @@ class ClusterWatch:
         """Say, count and send what the cluster's thread wants."""
         if self._loop is not None:
             self._loop.turn()
-
-    def usage(self, kind: str, since_wall_s: float, until_wall_s: float) -> "list[UsageRow] | None":
-        """Return what the cluster did, by a kind of `usage.KINDS`; None without a cluster. Any thread may ask."""
-        loop = self._loop
-        if loop is None or loop.usage is None:
-            return None
-        return loop.usage.rows(kind, since_wall_s, until_wall_s)
 
     def end(self) -> None:
         """Let the loop end; its warnings are taken back, if that is quick."""

@@ -108,8 +108,6 @@ class Cluster(Section):
     """Partitions of Slurm whose jobs give way to all others: their GPUs are available, and no rule judges them."""
     every: types.Tick = by_default("30s")
     """How often the cluster is looked at."""
-    keep_for: types.SomeTime = by_default("90d")
-    """How long it is kept what jobs, users, nodes and so on did, for reports."""
     idle: tuple[ClusterIdle, ...] = by_default(())
     """Rules for jobs that hold GPUs without using them; there may be several."""
 

@@ -7,7 +7,6 @@ from typing import TypeVar
 from fallow.actuators.claims.protections import ProtectionFolder
 from fallow.actuators.host.as_user import in_the_name_of
 from fallow.core.board import Board
-from fallow.core.cluster_usage import UsageRow
 from fallow.core.errors import FallowError, NotPermitted, WrongUsage
 from fallow.core.findings import Event
 from fallow.core.interval import Interval
@@ -83,7 +82,6 @@ class Sources:
         wake: Callable[[WakeWish], "Future[Woken]"],
         parked: Callable[[], tuple[ParkedJob, ...]],
         every_s: Callable[[], float],
-        cluster_usage: Callable[[str, float, float], list[UsageRow] | None] = lambda *_: None,
     ) -> None:
         """`protections` is used by the serving thread alone: the policies have their own.
 
@@ -106,8 +104,6 @@ class Sources:
         """Return the jobs that are parked now, or on their way."""
         self.every_s = every_s
         """How often the daemon looks, by the config in force."""
-        self.cluster_usage = cluster_usage
-        """Return what the cluster did between two moments, by a kind of `KINDS`; None if the daemon watches none."""
         self.operators: Callable[[], str | None] = lambda: None
         """Return the group whose members may do what only root may, by the config in force; None if there is none."""
         self.stops: StopsForPersons | None = None

@@ -5,7 +5,6 @@ from math import inf
 from typing import Any
 
 from fallow.core.cluster import Engine
-from fallow.core.cluster_usage import UsageRow
 from fallow.core.cluster_view import ClusterView, GpuState, JobLine, NodeLine
 from fallow.core.unknown import Unknown
 from fallow.core.value import fields
@@ -30,18 +29,6 @@ def cluster(facts: Facts) -> ClusterView:
         facts["more_nodes"],
         facts["jobs_listed"],
     )
-
-
-def usage(facts: Facts) -> tuple[list[UsageRow], UsageRow]:
-    """Return what the cluster did, by what was asked for, and as a whole."""
-    return [_usage_row(each) for each in facts["lines"]], _usage_row(facts["total"])
-
-
-def _usage_row(facts: Facts) -> UsageRow:
-    busy_s, idle_s, empty_s, unknown_s, free_s, filled_s = (
-        float(facts[f"{name}_s"] or 0.0) for name in ("busy", "idle", "empty", "unknown", "free", "filled")
-    )
-    return UsageRow(str(facts["name"]), busy_s, idle_s, empty_s, unknown_s, free_s, filled_s)
 
 
 def _job(facts: Facts) -> JobLine:

@@ -31,7 +31,6 @@ _UNRESERVED = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz01
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from fallow.core.cluster_usage import UsageRow
     from fallow.core.cluster_view import ClusterView
 
 T = TypeVar("T")
@@ -134,16 +133,6 @@ class DaemonClient:
         words = {"subject": subject, "limit": most}
         query = _query(**{name: word for name, word in words.items() if word is not None})
         return self._get(f"/cluster{query}" if len(query) > 1 else "/cluster", cluster, _LONG_S)
-
-    def cluster_usage(self, by: str, since_s: float, until_s: float) -> "tuple[list[UsageRow], UsageRow] | None":
-        """Return what the cluster did from so many seconds ago until so many ago, by a kind and as a whole.
-
-        None if none is told.
-        """
-        from fallow.engine.machine.cluster_from_json import usage
-
-        span = _query(by=by, since_s=f"{since_s:.3f}", until_s=f"{until_s:.3f}")
-        return self._get(f"/cluster/usage{span}", usage, _LONG_S)
 
     def recent(self) -> "dict[str, list[RecentStep]] | None":
         """Return what each GPU did in the last minutes, by its label; None if it does not tell."""

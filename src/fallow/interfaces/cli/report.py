@@ -5,11 +5,11 @@ import sys
 from collections.abc import Sequence
 from functools import partial
 
-from fallow.core.cluster_usage import KINDS
 from fallow.core.errors import WrongUsage
 from fallow.core.moments import Moment, moment
 from fallow.core.money import prices_from
 from fallow.engine.answers.asker import Asker
+from fallow.engine.answers.cluster_report import KINDS
 from fallow.engine.answers.report import open_report
 from fallow.engine.history.report import Report
 from fallow.engine.machine.timezone import LocalZone
@@ -36,9 +36,8 @@ EXAMPLES = """\
   fallow report --price H100=2.50/h --price T4=0.40/h --format html > week.html"""
 
 _HOUR = "hour"
-_CLUSTER_KINDS = [kind for kind in KINDS if kind != "cluster"]
 _HOST = "host"
-_KINDS: dict[str, Sequence[str]] = {"": [*By, _HOUR], "--cluster": _CLUSTER_KINDS, "--on": [_HOST, *By]}
+_KINDS: dict[str, Sequence[str]] = {"": [*By, _HOUR], "--cluster": KINDS, "--on": [_HOST, *By]}
 _USUAL = {"": By.GPU.value, "--cluster": "user", "--on": _HOST}
 """What the hours are added up by: of this machine, or with an option."""
 _FORMATS = ("table", "json", "csv", "html")
@@ -58,7 +57,7 @@ def add_options(made: Parser) -> None:
         "also of each hour of the week; with --cluster of each node, partition, account, qos, namespace or user "
         "(default: user); with --on also of each host (default: host)"
     )
-    chooses(made, "--by", list(dict.fromkeys([*By, _HOUR, *_CLUSTER_KINDS, _HOST])), by, "", metavar="KIND")
+    chooses(made, "--by", list(dict.fromkeys([*By, _HOUR, *KINDS, _HOST])), by, "", metavar="KIND")
     made.add_argument("--cluster", action="store_true", help="add up what the GPUs of the cluster did")
     several(
         made,
@@ -88,11 +87,10 @@ def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
         from fallow.interfaces.cli.report_on import run_on
 
         return run_on(args, world, voice, since_s, until_s)
-    args.since, args.until = now_s - since_s, now_s - until_s
     if args.cluster:
         from fallow.interfaces.cli import cluster_report
 
-        return cluster_report.run(args, world, voice, given)
+        return cluster_report.run(args, world, voice, (since_s, until_s), given)
     asker = Asker(world, voice.note, voice.detail)
     with open_report(asker, since_s, until_s, given) as report:
         if report.intervals or args.format != "table":

@@ -187,7 +187,6 @@ def _serve(
         daemon.wakes.ask,
         lambda: daemon.parking.jobs,
         lambda: daemon.config.machine.every,
-        daemon.cluster.usage,
     )
     sources.operators = lambda: daemon.config.machine.operators
     sources.stops = StopsForPersons(world, daemon.journal)

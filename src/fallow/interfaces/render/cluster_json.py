@@ -4,7 +4,6 @@ from math import isinf
 from typing import Any
 
 from fallow.core.api import VERSION
-from fallow.core.cluster_usage import UsageReport, UsageRow
 from fallow.core.cluster_view import ClusterView, JobLine, NodeLine
 from fallow.core.unknown import Unknown
 from fallow.core.value import fields
@@ -69,22 +68,3 @@ def idle(found: ClusterIdle) -> dict[str, Any]:
         "jobs": [{name: getattr(each, name) for name in fields(JobAnswer)} for each in found.answers],
         "unknown": {"idle": found.because} if found.together is None else {},
     }
-
-
-def usage(report: UsageReport) -> dict[str, Any]:
-    """Return what the cluster did, in seconds to the millisecond."""
-    return {
-        "version": VERSION,
-        "since": iso_time(report.since_s),
-        "until": iso_time(report.until_s),
-        "by": report.by,
-        "lines": [usage_line(row, has_free=report.by == "node") for row in report.rows],
-        "total": usage_line(report.total, has_free=True),
-    }
-
-
-def usage_line(row: UsageRow, *, has_free: bool) -> dict[str, Any]:
-    """Return one line; only of nodes and of the whole it is known how long GPUs were free."""
-    told = ("held_s", "busy_s", "idle_s", "empty_s", "unknown_s", "filled_s")
-    times = {name: round(getattr(row, name), 3) for name in told}
-    return {"name": row.name, **times, "free_s": round(row.free_s, 3) if has_free else None}

@@ -6,7 +6,7 @@ Users choose names and accounts, so the series are limited: the rest is added up
 from collections import Counter
 from collections.abc import Iterator
 
-from fallow.core.cluster import ClusterBoard
+from fallow.core.cluster import JOB_LABELS, ClusterBoard
 from fallow.core.cluster_view import ClusterView, GpuState, cluster_view, idle_by
 from fallow.core.unknown import Unknown
 from fallow.core.visibility import ANYBODY
@@ -49,6 +49,16 @@ def cluster_samples(board: ClusterBoard) -> Iterator[Family]:
     out = float(sum(node.trouble is not None for node in view.nodes))
     nodes: Samples = [((engine,), out)] if view.nodes and board.engine_answers else []
     yield "fallow_cluster_nodes_out", "Nodes with GPUs at which no job can begin.", nodes, only
+
+
+def cluster_counters(board: ClusterBoard) -> Iterator[Family]:
+    """Yield the seconds that were counted: `fallow report --cluster` asks Prometheus for them."""
+    what = "For how long GPUs of the cluster were filled, busy, idle or unknown, by whose jobs held them."
+    by_owner: Samples = list(board.seconds.by_owner.items())
+    yield "fallow_cluster_gpu_seconds_total", what, by_owner, ("state", *JOB_LABELS, "user")
+    what = "For how long GPUs of each node were free, filled, busy, idle or unknown."
+    by_node: Samples = list(board.seconds.by_node.items())
+    yield "fallow_cluster_node_gpu_seconds_total", what, by_node, ("state", "node")
 
 
 def _idle(view: ClusterView) -> Samples:

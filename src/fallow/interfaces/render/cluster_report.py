@@ -5,62 +5,61 @@ import io
 from datetime import UTC, datetime
 from typing import Any
 
-from fallow.core.cluster_usage import UsageReport, UsageRow
+from fallow.core.activity import Activity
+from fallow.core.api import VERSION
 from fallow.core.units import printable
 from fallow.core.unknown import Unknown
-from fallow.core.value import replace
-from fallow.interfaces.render import cluster_json
-from fallow.interfaces.render.as_json import as_text
-from fallow.interfaces.render.report_text import csv_cell, hours, span_cells
+from fallow.engine.answers.cluster_report import ClusterReport, summed
+from fallow.interfaces.render.as_json import as_text, iso_time, with_reasons
+from fallow.interfaces.render.report_text import csv_cell, span_cells, time_spent
+from fallow.policies.cost import Line
 
 _MOST_LINES = 100
-_SECOND_MS = 1000
+_TIMES = [f"{activity.value}_s" for activity in Activity if activity is not Activity.STUCK]
 
 
-def show_table(report: UsageReport) -> None:
-    """Print the hours of each line, its cost if there is a price, and the whole."""
+def show_table(report: ClusterReport) -> None:
+    """Print the time of each state, the cost if there is a price, and the sum."""
     from fallow.interfaces.render.table import show_hours
 
-    show_hours(title_of(report), _heads(report), _rows(report), 1)
+    show_hours(_title(report), _heads(report), _rows(report), 1)
 
 
-def title_of(report: UsageReport) -> str:
-    """Return what the report is about."""
-    since, until = (datetime.fromtimestamp(at, UTC) for at in (report.since_s, report.until_s))
-    return f"GPU hours of the cluster by {report.by}, {since:%Y-%m-%d %H:%M} to {until:%Y-%m-%d %H:%M} UTC"
+def as_json(report: ClusterReport) -> str:
+    """Return the report as one JSON object, with times in seconds to the millisecond."""
+    facts = {
+        "version": VERSION,
+        "since": iso_time(report.since_s),
+        "until": iso_time(report.until_s),
+        "by": report.by,
+        "currency": report.prices.currency or None,
+        "lines": [_facts(line) for line in report.lines],
+        "total": _facts(report.total),
+    }
+    return f"{as_text(facts)}\n"
 
 
-def as_json(report: UsageReport) -> str:
-    """Return the report as one JSON object."""
-    facts = cluster_json.usage(report)
-    price = {"currency": report.prices.currency or None, "price_per_hour": report.prices.default}
-    lines = [_with_cost(line, report, row) for line, row in zip(facts["lines"], report.rows, strict=True)]
-    total = _with_cost(facts["total"], report, report.total)
-    return f"{as_text(facts | price | {'lines': lines, 'total': total})}\n"
-
-
-def as_csv(report: UsageReport) -> str:
+def as_csv(report: ClusterReport) -> str:
     """Return a heading and a row for each line, with the fields of the JSON; unknown values are empty."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    times = ["held_s", "busy_s", "idle_s", "empty_s", "unknown_s", "filled_s", "free_s"]
-    writer.writerow([report.by, *times, "cost", "currency", "since", "until"])
+    fields = ["name", "observed_s", *_TIMES, "cost"]
+    writer.writerow([report.by, *fields[1:], "currency", "since", "until"])
     about = (report.prices.currency, *span_cells(report.since_s, report.until_s))
-    for row in report.rows:
-        facts = _with_cost(cluster_json.usage_line(row, has_free=report.by == "node"), report, row)
-        facts.pop("unknown")
-        writer.writerow([csv_cell(fact) for fact in (*facts.values(), *about)])
+    for line in report.lines:
+        facts = _facts(line)
+        writer.writerow([csv_cell(fact) for fact in (*(facts[field] for field in fields), *about)])
     return text.getvalue()
 
 
-def as_html(report: UsageReport) -> str:
-    """Return the report as one page that loads nothing else."""
+def as_html(report: ClusterReport) -> str:
+    """Return the table as one page that loads nothing else."""
     from html import escape
 
     def cells(row: list[str], kind: str = "td") -> str:
         return "".join(f"<{kind}>{escape(cell)}</{kind}>" for cell in row)
 
-    title = escape(title_of(report))
+    title = escape(_title(report))
     *rows, total = _rows(report)
     body = "\n".join(f"<tr>{cells(row)}</tr>" for row in rows)
     return (
@@ -72,43 +71,39 @@ def as_html(report: UsageReport) -> str:
         "th,td{padding:.3rem .6rem;text-align:right;border-bottom:1px solid #8886}"
         "th:first-child,td:first-child{text-align:left;overflow-wrap:anywhere}</style></head>\n"
         f"<body><h1>{title}</h1>\n<table><thead><tr>{cells(_heads(report), 'th')}</tr></thead>\n"
-        f"<tbody>\n{body}\n</tbody><tfoot><tr>{cells(total, 'th')}</tr></tfoot></table>\n"
-        "<p>idle: held by jobs and not used. empty: of that, held by jobs with nothing on any of their GPUs."
-        " filled: held by background jobs, which give way; nothing of it is idle, or costs.</p>\n"
-        "</body></html>\n"
+        f"<tbody>\n{body}\n</tbody><tfoot><tr>{cells(total, 'th')}</tr></tfoot></table>\n</body></html>\n"
     )
 
 
-def _heads(report: UsageReport) -> list[str]:
-    heads = [report.by, "held", "busy", "idle", "empty", "unknown", *(["filled"] if report.total.filled_s else [])]
-    heads += ["free"] if report.by == "node" else []
-    return [*heads, "idle %", *(["cost"] if report.prices.default is not None else [])]
+def _title(report: ClusterReport) -> str:
+    since, until = (datetime.fromtimestamp(at, UTC) for at in (report.since_s, report.until_s))
+    return f"GPU hours of the cluster by {report.by}, {since:%Y-%m-%d %H:%M} to {until:%Y-%m-%d %H:%M} UTC"
 
 
-def _rows(report: UsageReport) -> list[list[str]]:
-    """Return the lines for people: the first ones, the rest as one, and the whole."""
-    shown, rest = report.rows[:_MOST_LINES], report.rows[_MOST_LINES:]
-    lines = [*shown, *([_sum(rest)] if rest else []), replace(report.total, name="all")]
-    return [_row(report, line) for line in lines]
+def _shown(report: ClusterReport) -> list[Activity]:
+    return [activity for activity in Activity if report.total.ms(activity)]
 
 
-def _row(report: UsageReport, row: UsageRow) -> list[str]:
-    times = [row.held_s, row.busy_s, row.idle_s, row.empty_s, row.unknown_s]
-    times += [row.filled_s] if report.total.filled_s else []
-    times += [row.free_s] if report.by == "node" else []
-    share = f"{row.idle_s / row.held_s:.0%}" if row.held_s else ""
-    cost = report.cost(row)
-    money = [] if isinstance(cost, Unknown) else [report.prices.in_words(cost)]
-    return [printable(row.name), *(hours(round(seconds * _SECOND_MS)) for seconds in times), share, *money]
+def _heads(report: ClusterReport) -> list[str]:
+    cost = ["cost"] * (report.prices.default is not None)
+    return [report.by, *(activity.value for activity in _shown(report)), "observed", *cost]
 
 
-def _sum(rows: tuple[UsageRow, ...]) -> UsageRow:
-    times = ("busy_s", "idle_s", "empty_s", "unknown_s", "free_s", "filled_s")
-    return UsageRow(f"{len(rows)} more", *(sum(getattr(row, name) for row in rows) for name in times))
+def _rows(report: ClusterReport) -> list[list[str]]:
+    """Return the lines for people: the first ones, the rest as one, and the sum."""
+    first, rest = report.lines[:_MOST_LINES], report.lines[_MOST_LINES:]
+    more = [summed(f"{len(rest)} more", rest)] if rest else []
+    return [_row(report, line) for line in (*first, *more, report.total)]
 
 
-def _with_cost(line: dict[str, Any], report: UsageReport, row: UsageRow) -> dict[str, Any]:
-    cost = report.cost(row)
-    if isinstance(cost, Unknown):
-        return line | {"cost": None, "unknown": {"cost": cost.why}}
-    return line | {"cost": round(cost, 6), "unknown": {}}
+def _row(report: ClusterReport, line: Line) -> list[str]:
+    times = [time_spent(line.ms(activity)) for activity in _shown(report)]
+    cost = [] if isinstance(line.cost, Unknown) else [report.prices.in_words(line.cost)]
+    return [printable(line.name[0]), *times, time_spent(line.observed_ms), *cost]
+
+
+def _facts(line: Line) -> dict[str, Any]:
+    times = {f"{activity.value}_s": line.ms(activity) / 1000 for activity in Activity}
+    cost = line.cost if isinstance(line.cost, Unknown) else round(line.cost, 6)
+    facts = {"name": line.name[0], "observed_s": line.observed_ms / 1000, **{name: times[name] for name in _TIMES}}
+    return with_reasons(facts | {"cost": cost})

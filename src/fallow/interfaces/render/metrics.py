@@ -23,7 +23,7 @@ from fallow.core.gpu_status import GpuStatus, load_of
 from fallow.core.interval import Card
 from fallow.core.owner import OwnerKind
 from fallow.core.unknown import Unknown
-from fallow.interfaces.render.cluster_metrics import cluster_samples
+from fallow.interfaces.render.cluster_metrics import cluster_counters, cluster_samples
 from fallow.policies.guard import Phase
 
 _CARD = ("gpu", "uuid")
@@ -59,6 +59,7 @@ class _Collector(Collector):
             yield from _fillers(board)
             if board.cluster is not None:
                 yield from (gauge(*family) for family in cluster_samples(board.cluster))
+                yield from (_counter(*family) for family in cluster_counters(board.cluster))
 
 
 def gauge(

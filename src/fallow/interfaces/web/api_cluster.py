@@ -4,22 +4,18 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from fallow.core.cluster_names import KIND_WORDS, cluster_target
-from fallow.core.cluster_usage import UsageRow, usage_report
 from fallow.core.cluster_view import cluster_view, meant, narrowed, with_uses
 from fallow.core.errors import WrongUsage
-from fallow.core.money import Prices
 from fallow.core.protections import ClusterPart, OneClusterJob, OneUser
 from fallow.core.value import replace
 from fallow.engine.daemon.sources import Sources
 from fallow.interfaces.render import cluster_json
 from fallow.interfaces.web.api_facts import Json
-from fallow.interfaces.web.api_history import SINCE_S, UNTIL_S, asked
 from fallow.interfaces.web.api_routes import ApiRoutes
 from fallow.interfaces.web.caller import Refused, caller_of
 from fallow.interfaces.web.cluster_views import ClusterViews
-from fallow.interfaces.web.query_keys import described_text, whole, word
+from fallow.interfaces.web.query_keys import described_text, whole
 
-_BY = ("node", "partition", "account", "qos", "namespace", "user")
 _MOST_JOBS = 20_000
 _FEW_JOBS = 1_000
 _LONGEST_SUBJECT = 200
@@ -33,7 +29,7 @@ NO_CLUSTER = "the daemon watches no cluster: its config has no [cluster], or it 
 
 
 def add_cluster(api: ApiRoutes, sources: Sources) -> None:
-    """Add the routes for the cluster: as it is now, and what it did."""
+    """Add the route for the cluster."""
     views = ClusterViews()
 
     @api.get(
@@ -60,25 +56,6 @@ def add_cluster(api: ApiRoutes, sources: Sources) -> None:
             view = replace(view, jobs=tuple(with_uses(job, found) for job in view.jobs))
         everything = views.of(found, viewer)  # what is available does not depend on the question
         return Json(cluster_json.cluster(replace(view, counts=everything.counts)))
-
-    @api.get(
-        "/cluster/usage",
-        "Usage",
-        "What the cluster did, by node, partition, account, namespace or user",
-        keys=(word("by", "user", _BY), SINCE_S, UNTIL_S),
-        problems=_NONE_HERE,
-    )
-    async def usage(_: Request, by: str, since_s: float, until_s: float) -> Response:
-        now_s = sources.clock.wall_s()
-        span = (now_s - since_s, now_s - min(until_s, since_s))
-
-        def read() -> tuple[list[UsageRow] | None, list[UsageRow] | None]:
-            return sources.cluster_usage(by, *span), sources.cluster_usage("cluster", *span)
-
-        rows, whole = await asked(read)
-        if rows is None or whole is None:
-            raise Refused(404, "cluster", NO_CLUSTER)
-        return Json(cluster_json.usage(usage_report(by, *span, rows, whole, Prices())))
 
 
 def _target(subject: str) -> OneClusterJob | ClusterPart | OneUser:

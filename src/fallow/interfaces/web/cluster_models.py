@@ -80,26 +80,3 @@ class Cluster(Versioned):
     more_jobs: int
     nodes: list[Node]
     more_nodes: int
-
-
-class UsageLine(BaseModel):
-    """What the GPUs of one node, user and so on did, in seconds of one GPU."""
-
-    name: str
-    held_s: Annotated[float, Field(description="Held by jobs, not fillers: busy, idle and unknown together.")]
-    busy_s: float
-    idle_s: float
-    empty_s: Annotated[float, Field(description="Of the idle time: held by jobs with nothing on any of their GPUs.")]
-    unknown_s: float
-    filled_s: Annotated[float, Field(description="Held by fillers, which give way.")]
-    free_s: Annotated[float | None, Field(description="Held by no job; only of nodes and the whole.")]
-
-
-class Usage(Versioned):
-    """What the cluster did, as `fallow report --cluster` adds it up."""
-
-    since: Time
-    until: Time
-    by: Literal["node", "partition", "account", "qos", "namespace", "user"]
-    lines: list[UsageLine]
-    total: UsageLine
