@@ -188,9 +188,9 @@ SENTENCES: Mapping[str, str] = {
     "too_little_memory": "{free_bytes} of memory free, {needed_bytes} wanted",
     "file_refused": "{error} (its owner or root can remove it)",
     # Why another host answers nothing of use.
-    "host_silent": "it did not answer within {limit_s}; see whether it is up, or give it longer with --answer-within",
+    "host_silent": "it did not answer within {limit_s}; see whether it is up",
     "host_unreachable": "ssh does not reach it: {why}",
-    "host_without_fallow": "{program} cannot be run there ({why}); install fallow there, or name it: --remote-fallow",
+    "host_without_fallow": "{program} cannot be run there ({why}); install fallow there, or name it in FALLOW_REMOTE",
     "host_does_not_take": "its fallow does not take that: {why}; if it is older than this one, update it",
     "host_other_version": "its fallow speaks version {version} of the JSON, this one {ours}; update the older one",
     "host_refuses": "its fallow refuses: {why}",

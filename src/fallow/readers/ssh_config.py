@@ -1,4 +1,4 @@
-"""Read which hosts a user knows by name: the Host lines of an ssh config, and lists of names in files."""
+"""Read which hosts a user knows by name: the Host lines of an ssh config."""
 
 import glob
 import os
@@ -15,11 +15,6 @@ _PATTERN = frozenset("*?!")
 def names_in_config(path: str, home: str | None) -> list[str]:
     """Return the names that stand behind Host, without patterns, in the order of the file and what it includes."""
     return list(dict.fromkeys(_names(path, home, [_MOST_FILES], _DEEPEST)))
-
-
-def names_in_list(path: str) -> list[str]:
-    """Return the names in a file with one on each line; what follows # is a remark."""
-    return [name for line in _lines(path) for name in line.partition("#")[0].split()]
 
 
 def _names(path: str, home: str | None, left: list[int], depth: int) -> Iterator[str]:

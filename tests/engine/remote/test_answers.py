@@ -68,7 +68,7 @@ class Scripted:
         self.folder = folder
         self.world = World({"PATH": "/usr/bin:/bin"})
         self.script = folder / "ssh"
-        self.ssh = Ssh((str(self.script),), "fallow", 1.0)
+        self.ssh = Ssh((str(self.script),), "fallow")
         self.does("cat $0.out")
 
     def does(self, line: str) -> None:
@@ -82,7 +82,7 @@ class Scripted:
 
     def offers(self, facts: object) -> list[tuple[str, Offered | Refused]]:
         pathlib.Path(f"{self.script}.out").write_text(json.dumps(facts))
-        return offers(self.world, self.ssh, ["gpu1"], [], 60.0)
+        return offers(self.world, self.ssh, ["gpu1"], [])
 
 
 @pytest.fixture
@@ -212,10 +212,10 @@ def test_offers_are_checked_too(scripted: Scripted) -> None:
     gpu = {"index": 0, "mig_slot": None, "uuid": "GPU-1", "holders": [], "temperature_c": 40}
     gpu |= {"memory_total_bytes": 80 * 2**30, "memory_used_bytes": 0}
     for wrong in (
-        {"uuid": "$(reboot)"},
+        {"mig_slot": 1, "uuid": "$(reboot)"},
         {"index": "0;reboot"},
         {"holders": 7},
-        {"uuid": None},
+        {"mig_slot": 1, "uuid": None},
         {"temperature_c": {}},
     ):
         ((_, answer),) = scripted.offers({"version": 1, "gpus": [gpu | wrong]})
@@ -227,7 +227,7 @@ def test_offers_are_checked_too(scripted: Scripted) -> None:
 
 def test_the_most_suitable_host_is_empty_then_has_most_memory_then_is_coolest() -> None:
     def offer(held: int, free_gib: int, warmth: int) -> Offered:
-        return Offered(("0",), ("GPU-1",), held, free_gib, warmth, ())
+        return Offered(("0",), held, free_gib, warmth)
 
     answers = [("filled", offer(1, 80, 6)), ("warm", offer(0, 80, 9)), ("small", offer(0, 40, 6))]
     order = [host for host, _ in by_suitability([*answers, ("best", offer(0, 80, 6))], lambda: 0)]

@@ -8,7 +8,7 @@ import time
 import pytest
 
 from fallow.interfaces.render.metrics import exposed
-from tests.interfaces.web.test_metrics import DASHBOARD, with_a_pod
+from tests.interfaces.web.test_metrics import DASHBOARD, with_energy_and_prices
 from tests.real_prometheus import Exporter, Prometheus
 
 pytestmark = pytest.mark.engine
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.engine
 
 def told() -> str:
     """What fallow tells Prometheus of a machine on which a lot goes on."""
-    board = with_a_pod(time.time())
+    board = with_energy_and_prices(time.time())
     return exposed(board, 0, "")[0].decode()
 
 

@@ -226,7 +226,7 @@ def test_the_line_gets_coarser_until_it_has_five_minutes() -> None:
 def test_the_first_line_says_less_where_there_is_less_room_and_always_what_is_available() -> None:
     status = look(gpu(0, Activity.FREE), gpu(1, Activity.FILLED), gpu(2, Activity.STUCK)).status
     assert summary(status, None, 120) == "box: 3 x H100: 2 available (1 free, 1 filled), 1 stuck"
-    assert summary(status, None) == "box: 3 x H100: 2 available, 1 stuck"
+    assert summary(status, None, 40) == "box: 3 x H100: 2 available, 1 stuck"
     assert summary(status, None, 3) == "box: 3 GPUs: 2 available, 1 stuck"
     assert summary(status, "1", 120).startswith(
         "box: 3 x H100: 1 available to you (CUDA_VISIBLE_DEVICES=1), 2 available"

@@ -18,7 +18,8 @@ from fallow.engine.remote.ssh import Ssh
 
 Facts = dict[str, Any]
 T = TypeVar("T")
-MOST_BYTES = 8 * 2**20
+ANSWER_WITHIN_S = 30.0
+_MOST_BYTES = 8 * 2**20
 _LONGEST_TEXT = 1000
 _DEEPEST = 12
 _MOST_ENTRIES = 4096
@@ -53,12 +54,17 @@ class Refused:
 
 
 def ask_all(
-    world: World, ssh: Ssh, hosts: Sequence[str], words: Sequence[str], limit_s: float, build: Callable[[Facts], T]
+    world: World,
+    ssh: Ssh,
+    hosts: Sequence[str],
+    words: Sequence[str],
+    build: Callable[[Facts], T],
+    limit_s: float = ANSWER_WITHIN_S,
 ) -> list[tuple[str, T | Refused]]:
     """Run one command of fallow on all hosts side by side; return what `build` makes of each answer, in order."""
     commands = [ssh.command(host, words) for host in hosts]
     try:
-        heard = run_all(commands, world.environ, world.clock.monotonic_s, limit_s, MOST_BYTES)
+        heard = run_all(commands, world.environ, world.clock.monotonic_s, limit_s, _MOST_BYTES)
     except CommandNotFound:
         raise PartMissing(
             f"--on needs {ssh.words[0]}, which is not installed", "install openssh-client, or set FALLOW_SSH"

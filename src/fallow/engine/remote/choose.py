@@ -22,24 +22,20 @@ class Offered:
 
     indices: tuple[str, ...]
     """As people write them; a MIG instance by its UUID."""
-    uuids: tuple[str, ...]
     held: int
     """How many processes are on them: fillers, which would leave."""
     free_gib: int
     """The free memory of the fullest one."""
     warmth: int
     """The temperature of the warmest, in steps of 5 °C; above all others if it is not known."""
-    facts: tuple[Facts, ...]
 
 
 Answers = Sequence[tuple[str, Offered | Refused]]
 
 
-def offers(
-    world: World, ssh: Ssh, hosts: Sequence[str], words: Sequence[str], limit_s: float
-) -> list[tuple[str, Offered | Refused]]:
+def offers(world: World, ssh: Ssh, hosts: Sequence[str], words: Sequence[str]) -> list[tuple[str, Offered | Refused]]:
     """Return which GPUs each host would give now, or why none. `words`: the options of `fallow pick`."""
-    return ask_all(world, ssh, hosts, ["pick", "--dry-run", "--format", "json", *words], limit_s, offered)
+    return ask_all(world, ssh, hosts, ["pick", "--dry-run", "--format", "json", *words], offered)
 
 
 def by_suitability(answers: Answers, chance: Callable[[], int]) -> list[tuple[str, Offered]]:
@@ -57,11 +53,9 @@ def offered(facts: Facts) -> Offered:
     warmest = [gpu["temperature_c"] for gpu in gpus if isinstance(gpu["temperature_c"], (int, float))]
     return Offered(
         tuple(_index(gpu) for gpu in gpus),
-        tuple(_word(gpu["uuid"]) for gpu in gpus),
         sum(len(gpu["holders"] or ()) for gpu in gpus),
         int(min(free) // _GIB) if len(free) == len(gpus) else 0,
         int(max(warmest) // _SAME_C) if len(warmest) == len(gpus) else 1000,
-        tuple(gpus),
     )
 
 

@@ -1,10 +1,9 @@
 """Which hosts `--on` means: plain names, `gpu[1-4]`, and patterns such as `gpu*` among the hosts that are known.
 
-Known are the names in FALLOW_HOSTS; without that variable those in the user's file `hosts` and the Host lines of the
-ssh config. A name can never be an option of ssh, nor a part of a command.
+Known are the names in FALLOW_HOSTS; without that variable those on the Host lines of the ssh config. A name can never
+be an option of ssh, nor a part of a command.
 """
 
-import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
@@ -14,7 +13,7 @@ from fallow.core.errors import NothingFound, WrongUsage
 from fallow.core.units import shortened
 from fallow.engine.remote.ssh import config_of, ssh_words
 from fallow.readers.accounts import home
-from fallow.readers.ssh_config import names_in_config, names_in_list
+from fallow.readers.ssh_config import names_in_config
 
 MOST_HOSTS = 256
 _LONGEST = 255
@@ -47,10 +46,8 @@ def known_hosts(environ: Mapping[str, str]) -> list[str]:
         names: Sequence[str] = listed.replace(",", " ").split()
     else:
         own = home(environ.get("HOME"))
-        base = environ.get("XDG_CONFIG_HOME") or (f"{own}/.config" if own else None)
-        in_file = [] if base is None else names_in_list(os.path.join(base, "fallow", "hosts"))
         config = config_of(ssh_words(environ)) or (f"{own}/.ssh/config" if own else None)
-        names = [*in_file, *([] if config is None else names_in_config(config, own))]
+        names = [] if config is None else names_in_config(config, own)
     return [name for name in dict.fromkeys(names) if is_host(name)]
 
 
@@ -74,7 +71,7 @@ def _matching(pattern: str, known: Sequence[str]) -> list[str]:
     if not known:
         raise NothingFound(
             f"{pattern!r} matches no host, because none is known",
-            "name hosts in FALLOW_HOSTS or ~/.config/fallow/hosts, or behind Host in ~/.ssh/config",
+            "name hosts in FALLOW_HOSTS, or behind Host in ~/.ssh/config",
         )
     plain = pattern.replace("*", "").replace("?", "")
     way = did_you_mean(plain, known) or f"known are {shortened(', '.join(known), 200)}"

@@ -44,12 +44,12 @@ class HostReport:
 
 
 def reports_of(
-    world: World, ssh: Ssh, hosts: Sequence[str], words: Sequence[str], kind: str, limit_s: float
+    world: World, ssh: Ssh, hosts: Sequence[str], words: Sequence[str], kind: str
 ) -> list[tuple[str, HostReport | Refused]]:
     """Return the report of each host, in order, or why there is none. `words`: further words of `fallow report`."""
     by = _asked(kind)
     command = ["report", "--format", "json", "--by", by.value, *words]
-    return ask_all(world, ssh, hosts, command, limit_s, partial(host_report, names=NAME_FIELDS[by]))
+    return ask_all(world, ssh, hosts, command, partial(host_report, names=NAME_FIELDS[by]))
 
 
 def _asked(kind: str) -> By:

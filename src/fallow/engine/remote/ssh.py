@@ -2,12 +2,12 @@
 
 import shlex
 from collections.abc import Mapping, Sequence
-from math import ceil
 
 from fallow.core.errors import WrongUsage
 from fallow.core.value import value
 
-FALLOW = "fallow"
+_FALLOW = "fallow"
+_CONNECT_S = 10
 _SSH = "ssh"
 _OWN_FOLDER = "~/"
 
@@ -20,7 +20,6 @@ class Ssh:
     """FALLOW_SSH: the program and its options."""
     fallow: str
     """Where fallow is on the other hosts."""
-    connect_s: float
 
     def command(self, host: str, words: Sequence[str], *, terminal: bool = False) -> list[str]:
         """Return the words that run fallow with these words on a host; nothing asks for a password.
@@ -30,7 +29,7 @@ class Ssh:
         """
         return [
             *self.words,
-            *("-o", "BatchMode=yes", "-o", f"ConnectTimeout={ceil(self.connect_s)}"),
+            *("-o", "BatchMode=yes", "-o", f"ConnectTimeout={_CONNECT_S}"),
             "-t" if terminal else "-T",
             "--",
             host,
@@ -38,9 +37,9 @@ class Ssh:
         ]
 
 
-def ssh_for(environ: Mapping[str, str], fallow: str | None, connect_s: float) -> Ssh:
-    """Return how to reach other hosts, by the options and the environment."""
-    return Ssh(tuple(ssh_words(environ)), fallow or environ.get("FALLOW_REMOTE") or FALLOW, max(1.0, connect_s))
+def ssh_for(environ: Mapping[str, str]) -> Ssh:
+    """Return how to reach other hosts, by the environment."""
+    return Ssh(tuple(ssh_words(environ)), environ.get("FALLOW_REMOTE") or _FALLOW)
 
 
 def ssh_words(environ: Mapping[str, str]) -> list[str]:

@@ -10,7 +10,7 @@ from fallow.core.unknown import Unknown
 from fallow.core.value import fields, replace, value
 from fallow.engine.machine import from_json
 from fallow.engine.machine.world import World
-from fallow.engine.remote.ask import Facts, Refused, ask_all
+from fallow.engine.remote.ask import ANSWER_WITHIN_S, Facts, Refused, ask_all
 from fallow.engine.remote.ssh import Ssh
 
 _NUMBER = (int, float)
@@ -27,10 +27,10 @@ class HostStatus:
 
 
 def status_of_all(
-    world: World, ssh: Ssh, hosts: Sequence[str], words: Sequence[str], limit_s: float
+    world: World, ssh: Ssh, hosts: Sequence[str], words: Sequence[str], limit_s: float = ANSWER_WITHIN_S
 ) -> list[tuple[str, HostStatus | Refused]]:
     """Return the status of each host, in order, or why there is none. `words`: further words of `fallow status`."""
-    return ask_all(world, ssh, hosts, ["status", "--json", *words], limit_s, host_status)
+    return ask_all(world, ssh, hosts, ["status", "--json", *words], host_status, limit_s)
 
 
 def host_status(facts: Facts) -> HostStatus:

@@ -1,4 +1,4 @@
-"""Find a host for a launch or a pick: ask all of them, again and again if the user waits."""
+"""Find a host for a launch: ask all of them, again and again if the user waits."""
 
 from collections.abc import Iterator, Sequence
 
@@ -23,13 +23,12 @@ class HostFinder:
         ssh: Ssh,
         hosts: Sequence[str],
         words: Sequence[str],
-        limit_s: float,
         wait_s: float | None,
         voice: Stderr,
     ) -> None:
         """`words`: the options that select GPUs. `wait_s`: how long to ask again; None asks once."""
         self._world, self._ssh, self._hosts, self._words = world, ssh, hosts, words
-        self._limit_s, self._wait_s, self._voice = limit_s, wait_s, voice
+        self._wait_s, self._voice = wait_s, voice
         self._refused: dict[str, Refused] = {}
 
     def candidates(self) -> Iterator[tuple[str, Offered]]:
@@ -38,7 +37,7 @@ class HostFinder:
         until_s = clock.monotonic_s() + (self._wait_s or 0.0)
         pause_s = _FIRST_PAUSE_S
         while True:
-            answers = offers(self._world, self._ssh, self._hosts, self._words, self._limit_s)
+            answers = offers(self._world, self._ssh, self._hosts, self._words)
             self._refused = {host: answer for host, answer in answers if isinstance(answer, Refused)}
             could = by_suitability(answers, self._world.chance)
             yield from could

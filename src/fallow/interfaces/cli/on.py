@@ -2,20 +2,15 @@
 
 import argparse
 
-from fallow.core.errors import WrongUsage
 from fallow.engine.machine.world import World
 from fallow.engine.remote.ask import Refused
 from fallow.engine.remote.hosts import hosts_meant
 from fallow.engine.remote.ssh import Ssh, ssh_for
-from fallow.interfaces.cli.on_options import ANSWER_WITHIN_S
 
 
-def reached(args: argparse.Namespace, world: World) -> tuple[list[str], Ssh, float]:
-    """Return the hosts that are meant, how to reach them, and how long each may take to answer."""
-    limit_s = ANSWER_WITHIN_S if args.answer_within is None else args.answer_within
-    if limit_s <= 0:
-        raise WrongUsage("--answer-within 0 leaves a host no time", "write it as 10s")
-    return hosts_meant(args.on, world.environ), ssh_for(world.environ, args.remote_fallow, limit_s), limit_s
+def reached(args: argparse.Namespace, world: World) -> tuple[list[str], Ssh]:
+    """Return the hosts that are meant, and how to reach them."""
+    return hosts_meant(args.on, world.environ), ssh_for(world.environ)
 
 
 def told_of(host: str, answer: object) -> dict[str, object]:

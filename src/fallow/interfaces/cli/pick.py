@@ -4,7 +4,6 @@ import argparse
 
 from fallow.engine.allocate.pick import pick
 from fallow.engine.machine.world import World
-from fallow.interfaces.cli.on_options import add_on, refuse_without_on
 from fallow.interfaces.cli.options import Parser, add_choice, chooses, interruptible_while_waiting, request
 from fallow.interfaces.render import gpu_names
 from fallow.interfaces.stderr import Stderr
@@ -17,8 +16,7 @@ EXAMPLES = """\
   CUDA_VISIBLE_DEVICES=$(fallow pick --format uuid) python train.py
   eval "$(fallow pick -n 2 --name H100 --format env)"
   docker run --gpus "$(fallow pick --format docker)" IMAGE
-  fallow pick -n 4 --min-free 40GiB --wait 10m
-  fallow pick -n 2 --on 'gpu*'"""
+  fallow pick -n 4 --min-free 40GiB --wait 10m"""
 
 
 def add_options(made: Parser) -> None:
@@ -33,16 +31,10 @@ def add_options(made: Parser) -> None:
     )
     made.add_argument("--shared", action="store_true", help="print also GPUs that jobs with --shared share")
     made.add_argument("--dry-run", action="store_true", help="print them, and reserve nothing")
-    add_on(made, "print one of these hosts, and GPUs of it")
 
 
 def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
     """Pick GPUs, and print them."""
-    if args.on is not None:
-        from fallow.interfaces.cli.pick_on import run_on
-
-        return run_on(args, world, voice)
-    refuse_without_on(args)
     wanted = request(args, shared=args.shared)
     with interruptible_while_waiting(wanted):
         gpus = pick(world, wanted, voice.note, reserve=not args.dry_run)

@@ -14,7 +14,7 @@ from fallow.engine.answers.report import open_report
 from fallow.engine.history.report import Report
 from fallow.engine.machine.timezone import LocalZone
 from fallow.engine.machine.world import World
-from fallow.interfaces.cli.on_options import add_on, refuse_without_on
+from fallow.interfaces.cli.on_options import add_on
 from fallow.interfaces.cli.options import Parser, chooses, several, takes
 from fallow.interfaces.render import report_text
 from fallow.interfaces.stderr import Stderr
@@ -78,8 +78,6 @@ def add_options(made: Parser) -> None:
 def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
     """Read history, add it up, and print it."""
     given = prices_from(args.price)
-    if args.on is None:
-        refuse_without_on(args)
     _demand_kind(args)
     now_s = world.clock.wall_s()
     since_s, until_s = _span(args, now_s)

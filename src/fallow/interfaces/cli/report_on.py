@@ -14,8 +14,6 @@ from fallow.interfaces.render import hosts_report
 from fallow.interfaces.render.as_json import as_text, iso_time
 from fallow.interfaces.stderr import Stderr
 
-_LIMIT_S = 30.0
-
 
 def run_on(args: argparse.Namespace, world: World, voice: Stderr, since_s: float, until_s: float) -> int:
     """Print the sum of all reports, name each host without one, and return 0 if there is one."""
@@ -23,11 +21,11 @@ def run_on(args: argparse.Namespace, world: World, voice: Stderr, since_s: float
         raise WrongUsage("--cluster does not go with --on", "leave one of them out")
     if args.format == "html":
         raise WrongUsage("--format html does not go with --on", "write table, json or csv")
-    hosts, ssh, _ = reached(args, world)
+    hosts, ssh = reached(args, world)
     now_s = world.clock.wall_s()
     words = [f"--since={now_s - since_s:.0f}s", f"--until={now_s - until_s:.0f}s"]
-    words += [*(f"--price={price}" for price in args.price), *(["--alone"] if args.alone else [])]
-    answers = reports_of(world, ssh, hosts, words, args.by, _LIMIT_S)
+    words += [f"--price={price}" for price in args.price]
+    answers = reports_of(world, ssh, hosts, words, args.by)
     for host, answer in answers:
         if isinstance(answer, Refused):
             voice.note(f"without {host}: {printable(str(answer.reason))}")

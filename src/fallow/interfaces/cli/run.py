@@ -15,7 +15,7 @@ from fallow.core.units import duration_s, printable, program_name, some_ratio, s
 from fallow.engine.allocate.claim import Claimed, claim
 from fallow.engine.allocate.pick import pick
 from fallow.engine.machine.world import World
-from fallow.interfaces.cli.on_options import add_on, refuse_without_on
+from fallow.interfaces.cli.on_options import add_on
 from fallow.interfaces.cli.options import (
     Parser,
     add_choice,
@@ -127,7 +127,6 @@ def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:  # noqa: 
         from fallow.interfaces.cli.run_on import run_on
 
         return run_on(args, world, voice)
-    refuse_without_on(args)
     command: list[str] = args.command
     if not command:
         raise WrongUsage("no command given; write: fallow run [OPTIONS] -- CMD ...")

@@ -13,7 +13,7 @@ from fallow.interfaces.cli.find_host import HostFinder
 from fallow.interfaces.cli.on import choice_words, reached
 from fallow.interfaces.stderr import Stderr
 
-_OURS = ("--on", "--answer-within", "--remote-fallow")
+_ON = "--on"
 _WAIT = "--wait"
 _NOT_STARTED = (126, 127)
 """What a shell ends with if it cannot start a program; the fallow there then says why itself."""
@@ -24,14 +24,14 @@ def run_on(args: argparse.Namespace, world: World, voice: Stderr) -> int:
     command: list[str] = args.command
     if not command:
         raise WrongUsage("no command given; write: fallow run --on HOSTS [OPTIONS] -- CMD ...")
-    hosts, ssh, limit_s = reached(args, world)
+    hosts, ssh = reached(args, world)
     words = words_for_there(args.words, keep_wait=len(hosts) == 1)
     if len(hosts) == 1:
         launched = launch_on(world, ssh, hosts[0], words, command)
         if launched.refused:
             raise NotEnoughGpus(f"{hosts[0]} has not enough GPUs now; see: fallow status --on {hosts[0]}")
         return _end(hosts[0], launched, ssh, voice)
-    finder = HostFinder(world, ssh, hosts, choice_words(args), limit_s, args.wait, voice)
+    finder = HostFinder(world, ssh, hosts, choice_words(args), args.wait, voice)
     for host, offer in finder.candidates():
         if voice.on_a_terminal or args.dry_run:
             voice.note(f"on {host}, which has GPU {', '.join(offer.indices)}")
@@ -49,7 +49,7 @@ def words_for_there(words: Sequence[str], *, keep_wait: bool) -> list[str]:
     while at < len(words):
         name, given, _ = words[at].partition("=")
         takes_next = not given and at + 1 < len(words)
-        if name in _OURS:
+        if name == _ON:
             at += 1 if given else 2
         elif name == _WAIT and not keep_wait:
             at += 2 if takes_next and not words[at + 1].startswith("-") else 1
@@ -69,6 +69,6 @@ def _end(host: str, launched: Launched, ssh: Ssh, voice: Stderr) -> int:
         code = launched.ended.exit_code
         voice.note(
             f"{host}: the command ended with exit code {code}, or {ssh.fallow} cannot be run there; install fallow"
-            " there, or name it: --remote-fallow"
+            " there, or name it in FALLOW_REMOTE"
         )
     end_as(launched.ended)

@@ -15,7 +15,7 @@ from fallow.core.value import replace, value
 from fallow.engine.answers.asker import Asker
 from fallow.engine.answers.status import Look, looks, protections_at, shown
 from fallow.engine.machine.world import World
-from fallow.interfaces.cli.on_options import add_on, refuse_without_on
+from fallow.interfaces.cli.on_options import add_on
 from fallow.interfaces.cli.options import Parser, every_s, takes
 from fallow.interfaces.stderr import Stderr
 
@@ -77,7 +77,6 @@ def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
         from fallow.interfaces.cli.status_on import run_on
 
         return run_on(args, world)
-    refuse_without_on(args)
     if args.cluster:
         _refuse_line_options(args)
         from fallow.interfaces.cli import cluster_status

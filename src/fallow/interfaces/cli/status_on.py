@@ -44,10 +44,10 @@ def run_on(args: argparse.Namespace, world: World) -> int:
 
 
 def _looks(args: argparse.Namespace, world: World) -> Iterator[Answers]:
-    hosts, ssh, limit_s = reached(args, world)
+    hosts, ssh = reached(args, world)
     words = [] if args.gpus is None else [args.gpus]
     while True:
-        yield status_of_all(world, ssh, hosts, words, limit_s)
+        yield status_of_all(world, ssh, hosts, words)
         world.clock.sleep(_EVERY_S if args.every is None else args.every)
 
 
