@@ -134,7 +134,7 @@ def test_a_suspended_filler_goes_on_with_its_count(real: Fallow, report: Report,
         pid, number = counts.read_text().split()
         return int(pid), int(number)
 
-    words = ("--yield", "suspend", "--suspend-within", "20s", "--")
+    words = ("--yield", "suspend", "--")
     fill = start_fill(real, *words, sys.executable, str(HERE / "counting_filler.py"), str(counts))
     until(lambda: counts.exists() and count()[1] >= 50)
     with subprocess.Popen(

@@ -18,7 +18,6 @@ from fallow.engine.history.journal import Journal
 from fallow.engine.history.run import Report, Run
 from fallow.engine.machine.world import World
 from fallow.engine.stop.cluster_stop import ClusterStop
-from fallow.engine.stop.stop import HowToStop
 from fallow.policies.cluster_gate import was_started_again
 from tests.engine.cluster.planned import PlannedEngine, job
 from tests.engine.driven import DrivenClock
@@ -37,7 +36,7 @@ class Stopping:
         self.world = World({**environ, "HOME": str(folder), **variables}, clock=clock)
         self.journal = Journal(str(folder / "state"), clock.wall_s, print)
         run = Run(self.world, self.journal, Report(lambda _: None))
-        self.stop = ClusterStop(run, self.engine, HowToStop("TERM", 5.0))
+        self.stop = ClusterStop(run, self.engine, 5.0)
 
     def then(self, word: str, jobs: list[ClusterJob] | Unknown) -> None:
         """Let the engine answer with these jobs once a job was asked, or killed."""

@@ -9,7 +9,7 @@ from fallow.core.value import replace
 from fallow.engine.history.run import open_run
 from fallow.engine.machine.world import World as Machine
 from fallow.engine.stop.compose import stop_by_hand
-from fallow.engine.stop.stop import HowToStop, Stage, StoppedJob
+from fallow.engine.stop.stop import Stage, StoppedJob
 from tests.conftest import Fallow
 from tests.interfaces.cli.stopped import ALONE, SLEEPER, Job
 from tests.standin import Process, World
@@ -26,7 +26,7 @@ def job(simulated: Fallow) -> Iterator[Job]:
 def test_a_process_that_has_the_pid_by_now_is_not_touched(simulated: Fallow, job: Job) -> None:
     machine = Machine(simulated.environ)
     with open_run(machine, lambda _: None) as run:
-        jobs, stop = stop_by_hand(run, HowToStop(grace_s=0.0))
+        jobs, stop = stop_by_hand(run, 0.0)
         (found,) = jobs.meant(["1"])
         (process,) = found.job.members
         earlier = replace(found.job, members={replace(process, birth=process.birth - 1): "python"})
@@ -43,7 +43,7 @@ def test_a_process_that_has_the_pid_by_now_is_not_touched(simulated: Fallow, job
 def test_a_protection_that_is_placed_after_the_list_counts(simulated: Fallow, job: Job) -> None:
     machine = Machine(simulated.environ)
     with open_run(machine, lambda _: None) as run:
-        jobs, stop = stop_by_hand(run, HowToStop(grace_s=0.0))
+        jobs, stop = stop_by_hand(run, 0.0)
         (found,) = jobs.meant([str(job.pid)])
         assert stop.refusal(found) is None
         assert simulated("protect", "1", "--for", "1h").returncode == 0
@@ -58,7 +58,7 @@ def test_a_protection_that_is_placed_after_the_list_counts(simulated: Fallow, jo
 def test_a_process_that_comes_after_the_list_is_not_touched(simulated: Fallow, job: Job) -> None:
     machine = Machine(simulated.environ)
     with open_run(machine, lambda _: None) as run:
-        jobs, stop = stop_by_hand(run, HowToStop(grace_s=0.0))
+        jobs, stop = stop_by_hand(run, 0.0)
         found = jobs.meant(["1"])
         later = Job(simulated.on("1"), ALONE + SLEEPER)
         try:

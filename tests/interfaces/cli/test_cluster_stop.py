@@ -13,7 +13,7 @@ from fallow.interfaces.cli import cluster_stop
 from fallow.interfaces.stderr import Stderr
 from tests.engine.cluster.planned import PlannedEngine, job
 
-ASKED = Namespace(subjects=["slurm:7"], yes=True, dry_run=False, idle=False, json=False, signal="TERM", grace=0.0)
+ASKED = Namespace(subjects=["slurm:7"], yes=True, dry_run=False, idle=False, json=False, grace=0.0)
 
 
 @pytest.fixture

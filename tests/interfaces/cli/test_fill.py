@@ -110,8 +110,7 @@ def test_a_filler_that_cannot_be_suspended_here_and_does_not_listen_is_killed_af
 ) -> None:
     pids = tmp_path / "pids"
     deaf = f"trap '' TERM; echo $$ >> {pids}; while :; do sleep 1000; done"
-    limits = ("--suspend-within", "0.2s", "--grace", "0.2s")
-    running = fill("--gpus", "0", "--idle-for", "0", "--yield", "suspend", *limits, "--", "sh", "-c", deaf)
+    running = fill("--gpus", "0", "--idle-for", "0", "--yield", "suspend", "--grace", "0.2s", "--", "sh", "-c", deaf)
     wait_for_lines(pids, 1)
     newcomer("0")
     running.until("GPU 0: given back after")

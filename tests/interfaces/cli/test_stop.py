@@ -81,13 +81,6 @@ def test_one_that_ignores_the_signal_is_killed_after_the_grace(simulated: Fallow
 
 
 @pytest.mark.more
-def test_another_signal_can_ask(simulated: Fallow, start: Start) -> None:
-    job = start(1, DEAF)
-    assert simulated("stop", "1", "--yes", "--signal", "USR1").returncode == 0
-    assert job.ended_by() == signal.SIGUSR1
-
-
-@pytest.mark.more
 def test_only_what_is_on_the_named_gpu_is_stopped_also_of_what_was_started_together(
     simulated: Fallow, start: Start
 ) -> None:
@@ -346,7 +339,6 @@ def test_a_config_with_mistakes_stops_nothing(simulated: Fallow, start: Start, t
         (("nonsense",), 2, "there is no GPU 'nonsense' here"),
         (("unit:",), 2, "write it as unit:NAME"),
         (("1", "--grace", "soon"), 2, "is not a duration"),
-        (("1", "--signal", "TREM"), 2, "did you mean TERM?"),
         ((), 2, "SUBJECT is missing"),
     ],
 )

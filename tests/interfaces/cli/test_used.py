@@ -63,14 +63,8 @@ def test_a_config_that_is_wrong_costs_the_price_alone_and_no_exit_code(
     assert re.fullmatch(r"fallow: 1 GPU for \S+s", done.stderr.strip()), done.stderr
 
 
-def test_the_line_is_left_out_with_quiet_and_where_nothing_is_watched(simulated: Fallow) -> None:
-    assert simulated(*WATCHED, "--quiet", "--", "true").stderr == ""
+def test_the_line_is_left_out_where_nothing_is_watched(simulated: Fallow) -> None:
     assert simulated("run", "--", "true").stderr == ""
-    refused = simulated("run", "--quiet", "--", "true")
-    assert (
-        refused.returncode,
-        refused.stderr.count("--quiet does nothing without --idle-timeout or --stuck-timeout"),
-    ) == (2, 1)
 
 
 def test_the_line_is_a_message_of_the_log_in_json(simulated: Fallow) -> None:

@@ -66,7 +66,7 @@ def folder_path(environ: Mapping[str, str]) -> str:
 def to_give_it_to_root(path: str) -> str:
     """Return what root runs to make a claim folder root's and open to all."""
     if path == _OURS:
-        return "as root run: systemd-tmpfiles --create fallow.conf (fallow doctor --tmpfiles prints that file)"
+        return "as root run: systemd-tmpfiles --create fallow.conf (docs/guides/install.md has that file)"
     return f"as root run: chown root: {shell_word(path)} && chmod 1777 {shell_word(path)}"
 
 

@@ -20,7 +20,6 @@ from fallow.core.value import replace, value
 from fallow.engine.cluster.ports import ClusterEngine
 from fallow.engine.history.run import Run
 from fallow.engine.stop.protected import protected_for_good
-from fallow.engine.stop.stop import HowToStop
 from fallow.policies.arbiter import ProtectRules
 from fallow.policies.cluster_gate import covers, left_alone, was_started_again
 from fallow.readers.accounts import groups_of
@@ -53,16 +52,16 @@ def engine_of_key(run: Run, key: str) -> ClusterEngine:
 class ClusterStop:
     """Stops jobs through one engine."""
 
-    def __init__(self, run: Run, engine: ClusterEngine, how: HowToStop) -> None:
+    def __init__(self, run: Run, engine: ClusterEngine, grace_s: float) -> None:
         self._run = run
         self._engine = engine
         self._clock = run.world.clock
         kept = protected_for_good(run)
         groups = partial(groups_of, among=kept.groups)
         self._protect = ProtectRules(frozenset(kept.users), kept.commands, kept.groups, groups)
-        self._how = how
+        self._grace_s = grace_s
         self._reason = Reason("by_hand", user=run.world.user)
-        self._ask = Ask(self._reason, how.signal, how.grace_s)
+        self._ask = Ask(self._reason, "TERM", grace_s)
 
     def meant(self, targets: Sequence[OneClusterJob | ClusterPart]) -> list[ClusterJob]:
         """Return the jobs that are meant; raise NothingFound for a name without a job, FallowError without answer."""
@@ -100,7 +99,7 @@ class ClusterStop:
         if not asked.ok:
             return ClusterStopped(job, False, asked.words, not_permitted=asked.not_permitted)
         self._run.say(f"stopping {job.subject}: {asked.words}")
-        left = self._left(job, self._how.grace_s)
+        left = self._left(job, self._grace_s)
         if left is None:
             return self._gone(job, asked.words)
         kill = Kill(self._reason)
@@ -112,11 +111,11 @@ class ClusterStop:
             return self._refused(left, kill, why)
         killed = self._recorded(left, kill, partial(self._engine.kill, left, kill))
         self._run.say(f"ending what is left of {job.subject}: {killed.words}")
-        within_s = left.own_grace_s + _ENDS_WITHIN_S if killed.ok else self._how.grace_s
+        within_s = left.own_grace_s + _ENDS_WITHIN_S if killed.ok else self._grace_s
         left = self._left(left, within_s)
         if left is None:
             return self._gone(job, killed.words)
-        waited = duration_for_people(self._how.grace_s + within_s)
+        waited = duration_for_people(self._grace_s + within_s)
         words = f"it still holds its GPUs after {waited}" if killed.ok else killed.words
         if isinstance(left, Unknown):
             words = f"{killed.words}; whether it has ended is not known: {left.why}"

@@ -11,12 +11,12 @@ from fallow.engine.owners.known import KnownOwners
 from fallow.engine.owners.opt_outs import OptOuts
 from fallow.engine.stop.find import JobsByHand
 from fallow.engine.stop.protected import protected_for_good
-from fallow.engine.stop.stop import HowToStop, StopByHand
+from fallow.engine.stop.stop import StopByHand
 from fallow.policies.arbiter import ProtectRules
 from fallow.readers.accounts import groups_of
 
 
-def stop_by_hand(run: Run, how: HowToStop) -> tuple[JobsByHand, StopByHand]:
+def stop_by_hand(run: Run, grace_s: float = 10.0) -> tuple[JobsByHand, StopByHand]:
     """Return what finds jobs by what a person calls them, and what stops them."""
     world = run.world
     demand_own_pids(world.proc)
@@ -28,4 +28,6 @@ def stop_by_hand(run: Run, how: HowToStop) -> tuple[JobsByHand, StopByHand]:
     owners = KnownOwners(world, run.say)
     finder = JobFinder(world, owners, OptOuts(kept.units, kept.notebooks), watched_too=True)
     jobs = JobsByHand(world, owners, finder)
-    return jobs, StopByHand(run, jobs, ActionsOnProcesses(run, finder, owners, world.terminals()), protect_rules, how)
+    return jobs, StopByHand(
+        run, jobs, ActionsOnProcesses(run, finder, owners, world.terminals()), protect_rules, grace_s
+    )

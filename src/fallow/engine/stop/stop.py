@@ -19,7 +19,6 @@ from fallow.core.process import Process
 from fallow.core.protections import Affected
 from fallow.core.reasons import Reason
 from fallow.core.units import duration_for_people
-from fallow.core.value import value
 from fallow.engine.history.run import Run
 from fallow.engine.jobs.ports import ActionsFor, JobActions
 from fallow.engine.jobs.protections import labels_with_cards, uuids_with_cards
@@ -42,14 +41,6 @@ class Stage(StrEnum):
     ASKED = "asked"
     STOPPED = "stopped"
     LEFT = "left"
-
-
-@value
-class HowToStop:
-    """The signal and the grace."""
-
-    signal: str = "TERM"
-    grace_s: float = 10.0
 
 
 class StoppedJob:
@@ -84,15 +75,15 @@ class StopByHand:
     """Stops jobs. What came of each is in what `stop` was given, at any moment."""
 
     def __init__(
-        self, run: Run, jobs: JobsByHand, actions_for: ActionsFor, protect_rules: ProtectRules, how: HowToStop
+        self, run: Run, jobs: JobsByHand, actions_for: ActionsFor, protect_rules: ProtectRules, grace_s: float
     ) -> None:
         self._run = run
         self._clock = run.world.clock
         self._jobs = jobs
         self._actions_for = actions_for
         self._protect_rules = protect_rules
-        self._how = how
-        self._ask = Ask(Reason("by_hand", user=run.world.user), how.signal, how.grace_s)
+        self._grace_s = grace_s
+        self._ask = Ask(Reason("by_hand", user=run.world.user), "TERM", grace_s)
 
     def way(self, found: FoundJob) -> str:
         """Return what is done to the job, after `would`."""
@@ -155,7 +146,7 @@ class StopByHand:
         if isinstance(asked.actions, OwnerJobActions) and not asked.actions.is_answered:
             return False  # an owner that stops it needs no signal, and one that does not would start it again
         passed_s, asked.seen_s = now_s - asked.seen_s, now_s
-        rules = LadderRules(0.0, self._how.grace_s, signal=self._how.signal)
+        rules = LadderRules(0.0, self._grace_s, signal="TERM")
         kill = Kill(Reason("by_hand", user=self._run.world.user))
         alone = self._refused(asked.stopped.found, asked.actions, kill)
         if alone is not None and alone.kind in _ENDING:
@@ -179,7 +170,7 @@ class StopByHand:
         """Return whether it is over for a job that was killed: something survives, or its owner takes too long."""
         survivors = asked.actions.survivors()
         waited_s = self._clock.monotonic_s() - asked.began_s
-        if not survivors and waited_s < self._how.grace_s + _OWNER_TAKES_S:
+        if not survivors and waited_s < self._grace_s + _OWNER_TAKES_S:
             return False
         words = survivors or f"it is still on its GPUs after {duration_for_people(waited_s)}"
         asked.stopped.end(Stage.LEFT, words)

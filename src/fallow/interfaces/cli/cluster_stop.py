@@ -16,7 +16,6 @@ from fallow.engine.answers.cluster import cluster_of, note_if_old
 from fallow.engine.history.run import open_run
 from fallow.engine.machine.world import World
 from fallow.engine.stop.cluster_stop import ClusterStop, ClusterStopped, engine_of_key
-from fallow.engine.stop.stop import HowToStop
 from fallow.interfaces.cli.stop import agreed_to, demand_terminal
 from fallow.interfaces.render.as_json import as_text
 from fallow.interfaces.render.stop_text import way_to_release
@@ -33,8 +32,7 @@ def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
     if asks:
         demand_terminal(voice)
     with interruptible(), open_run(world, voice.note, dry_run=args.dry_run) as opened:
-        how = HowToStop(args.signal, args.grace)
-        stop = ClusterStop(opened, engine_of_key(opened, _key(targets[0])), how)
+        stop = ClusterStop(opened, engine_of_key(opened, _key(targets[0])), args.grace)
         jobs = stop.meant(targets)
         left = {job.key: why for job in jobs if (why := _left(args, job, stop, world, voice)) is not None}
         plan = [_planned(job, stop, left.get(job.key)) for job in jobs]

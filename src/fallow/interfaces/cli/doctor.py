@@ -26,9 +26,7 @@ EXAMPLES = """\
   fallow doctor
   sudo fallow doctor              what the daemon of root would find
   fallow doctor --json | jq '.checks[] | select(.state != "ok")'
-  fallow doctor --unit | sudo tee /etc/systemd/system/fallow.service
-  fallow doctor --tmpfiles | sudo tee /etc/tmpfiles.d/fallow.conf
-  fallow doctor --sysusers | sudo tee /etc/sysusers.d/fallow.conf"""
+  fallow doctor --unit | sudo tee /etc/systemd/system/fallow.service"""
 
 _UNHEALTHY = 1
 
@@ -37,33 +35,17 @@ def add_options(made: Parser) -> None:
     """Add the options of `fallow doctor`."""
     add_json(made)
     made.add_argument("--unit", action="store_true", help="print a systemd unit, and check nothing")
-    made.add_argument(
-        "--tmpfiles",
-        action="store_true",
-        help="print a line for systemd-tmpfiles that gives the claim folder to root, and check nothing",
-    )
-    made.add_argument(
-        "--sysusers",
-        action="store_true",
-        help="print a line for systemd-sysusers that makes a group for operators, and check nothing",
-    )
 
 
 def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
     """Run the checks, and print the findings."""
-    if args.json and (args.unit or args.tmpfiles or args.sysusers):
-        raise WrongUsage("--json is only for the checks", "leave it out, or leave the other option out")
+    if args.json and args.unit:
+        raise WrongUsage("--json is only for the checks", "leave it out")
     if args.unit:
         program = _own_words()
         print(_unit(program), end="")
         for doubt in [*doubts(program[0]), *doubts(__file__)][:1]:
             voice.note(f"who can change this fallow becomes root by that unit; {_FOR_ROOT}: {doubt.sentence}")
-        return 0
-    if args.tmpfiles:
-        print(_shipped("fallow.tmpfiles.conf"), end="")
-        return 0
-    if args.sysusers:
-        print(_shipped("fallow.sysusers.conf"), end="")
         return 0
     from fallow.engine.doctor import examine
 

@@ -52,12 +52,6 @@ def add_options(made: Parser) -> None:
         dest="manner",
     )
     add("--grace D", duration_s, "how long after SIGTERM CMD gets SIGKILL (default: 2s)", 2.0)
-    add(
-        "--suspend-within D",
-        duration_s,
-        "how long suspending may take before CMD is killed instead (default: 5s)",
-        5.0,
-    )
     made.add_argument("--eager", action="store_true", help="leave for any process that opens the GPU's device file")
     several(made, "--ignore NAME", "a program on the GPU that is no reason to leave")
     chooses(
@@ -107,7 +101,7 @@ def _here() -> str:
 
 
 def _spec(args: argparse.Namespace) -> FillerSpec:
-    rules = FillRules(args.idle_for, Yield(args.manner), args.grace, args.suspend_within)
+    rules = FillRules(args.idle_for, Yield(args.manner), args.grace)
     if args.users == "yield":
         demand_user_idle(args.user_idle)
     for name in args.ignore_user:

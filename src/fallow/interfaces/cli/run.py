@@ -9,7 +9,7 @@ from functools import partial
 
 from fallow.actuators.process import spawn
 from fallow.core.actions import signal_name, warning_signal_name
-from fallow.core.errors import CannotRun, NotEnoughGpus, WrongUsage
+from fallow.core.errors import NotEnoughGpus, WrongUsage
 from fallow.core.gpu import Gpu
 from fallow.core.units import duration_s, printable, program_name, some_ratio, span_s
 from fallow.engine.allocate.claim import Claimed, claim
@@ -34,7 +34,6 @@ _DEFAULTS = {
     "warmup": (60.0, _IDLE),
     "idle_below": (0.01, _IDLE),
     "every": (1.0, _TIMEOUT),
-    "quiet": (False, _TIMEOUT),
     "signal": ("TERM", _TIMEOUT),
     "warn_signal": (None, _TIMEOUT),
     "grace": (10.0, _TIMEOUT),
@@ -53,7 +52,7 @@ EXAMPLES = """\
   fallow run --idle-timeout 1h --unless cpu:50 -- python serve.py
   fallow run --stuck-timeout 1h -- ./job.sh
   fallow run --dry-run -n 2 -- python train.py
-  fallow run --on 'gpu*' --wait --chdir "$PWD" -- python train.py"""
+  fallow run --on 'gpu*' --wait -- python train.py"""
 
 
 def add_options(made: Parser) -> None:
@@ -73,7 +72,6 @@ def add_options(made: Parser) -> None:
         action="store_true",
         help="run nothing, and print what would be run, and where",
     )
-    takes(made, "--chdir DIR", str, "run CMD in this folder")
     takes(
         made,
         "--over-ssh WORD",
@@ -113,12 +111,6 @@ def _add_stopping(made: Parser) -> None:
         default=None,
         help="before the signal, write the job's Python stacks to a file (needs py-spy)",
     )
-    group.add_argument(
-        "--quiet",
-        action="store_true",
-        default=None,
-        help="print no line at the end on what the job used",
-    )
 
 
 def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:  # noqa: RET503  become() never returns
@@ -132,8 +124,6 @@ def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:  # noqa: 
         raise WrongUsage("no command given; write: fallow run [OPTIONS] -- CMD ...")
     watched = args.idle_timeout is not None or args.stuck_timeout is not None
     _complete(args, {_IDLE: args.idle_timeout is not None, _TIMEOUT: watched})
-    if args.chdir is not None:
-        _change_folder(args.chdir)
     path = spawn.find(command, world.environ)
     line = printable(shlex.join(command))
     if watched:
@@ -182,13 +172,6 @@ def _complete(args: argparse.Namespace, given: Mapping[str, bool]) -> None:
         raise WrongUsage(f"--warn-signal {args.signal} already asks the job to end", "name another, as USR1")
     if args.unless and args.idle_timeout is None:
         raise WrongUsage(f"--unless does nothing without {_IDLE}; add that, or leave it out")
-
-
-def _change_folder(folder: str) -> None:
-    try:
-        os.chdir(folder)
-    except OSError as error:
-        raise CannotRun(f"CMD cannot run in {printable(folder)}: {error.strerror}") from None
 
 
 def _dry_run(args: argparse.Namespace, gpus: tuple[Gpu, ...], line: str, voice: Stderr) -> int:

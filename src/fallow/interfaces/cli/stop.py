@@ -5,7 +5,6 @@ import sys
 from collections.abc import Sequence
 from functools import partial
 
-from fallow.core.actions import signal_name
 from fallow.core.errors import NothingFound, WrongUsage
 from fallow.core.units import duration_s
 from fallow.core.unknown import Unknown
@@ -55,7 +54,6 @@ def add_options(made: Parser) -> None:
     )
     made.add_argument("--idle", action="store_true", help="stop only jobs that `fallow up` has seen to be idle")
     add("--grace D", duration_s, "how long a job has to end before it is killed (default: 10s)", 10.0)
-    add("--signal NAME", signal_name, "the signal that asks a job without an owner to end (default: TERM)", "TERM")
     made.add_argument("-y", "--yes", action="store_true", help="do not ask")
     made.add_argument("--dry-run", action="store_true", help="stop nothing, and print what would be stopped, and how")
     add_json(made)
@@ -65,7 +63,6 @@ def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
     """Find the jobs, ask, stop them, and print what came of each."""
     from fallow.engine.history.run import open_run
     from fallow.engine.stop.compose import stop_by_hand
-    from fallow.engine.stop.stop import HowToStop
     from fallow.interfaces.signals import interruptible
 
     if any(":" in subject for subject in args.subjects):
@@ -79,7 +76,7 @@ def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
     with interruptible(), open_run(world, voice.note, dry_run=args.dry_run) as opened:
         planned: list[Planned] = []
         try:
-            jobs, stop = stop_by_hand(opened, HowToStop(args.signal, args.grace))
+            jobs, stop = stop_by_hand(opened, args.grace)
             planned += plan(args.subjects, world, jobs, stop, idle_only=args.idle)
             if args.idle and all(map(_is_surely_in_use, planned)):
                 voice.note("nothing of that is idle")

@@ -34,9 +34,8 @@ def run_watched(  # noqa: RET503  end_as() never returns
     """Run the job, and end with its exit code or signal, or with 124 if it was stopped."""
     result = watched.run(program, gpus)
     _say_end(result, voice)
-    if not args.quiet:
-        with interruptible():
-            say_used(result.used, gpus, world, voice)
+    with interruptible():
+        say_used(result.used, gpus, world, voice)
     if result.stopped is not None or result.ended is None:
         return STOPPED
     if args.over_ssh is not None:  # there ssh would only report that something failed

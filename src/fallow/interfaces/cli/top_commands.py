@@ -13,7 +13,6 @@ from fallow.engine.answers.why import explain
 from fallow.engine.history.run import open_run
 from fallow.engine.machine.world import World
 from fallow.engine.stop.compose import stop_by_hand
-from fallow.engine.stop.stop import HowToStop
 from fallow.interfaces.cli import stop
 from fallow.interfaces.render import waste_text, why_text
 from fallow.interfaces.render.stop_text import Planned
@@ -66,7 +65,7 @@ class TopCommands:
     def stop(self, subjects: Sequence[str], agreed: Agreed, say: Callable[[str], None]) -> list[str]:
         """Stop what is meant after a person has agreed, and return what came of it."""
         with closing(self._fresh()) as world, open_run(world, say) as opened:
-            jobs, by_hand = stop_by_hand(opened, HowToStop())
+            jobs, by_hand = stop_by_hand(opened)
             planned = stop.plan(subjects, world, jobs, by_hand)
             ready = stop.untouched(planned)
             if ready and not agreed(stop.plan_text(planned), len(ready)):

@@ -8,14 +8,14 @@ from fallow.core.errors import FallowError, NotEnoughGpus
 from fallow.core.findings import Outcome
 from fallow.core.parked import ParkedJob, ParkStage
 from fallow.core.protections import Everything, OneProcess, OneUser
-from fallow.core.units import duration_for_people, printable, span_s
+from fallow.core.units import duration_for_people, printable
 from fallow.engine.allocate.job_subject import JobSubject, NamedOwner, SomeGpus, subjects_that_exist
 from fallow.engine.history.run import open_run
 from fallow.engine.machine.daemon_client import DaemonClient
 from fallow.engine.machine.world import World
 from fallow.engine.park.alone import NoRoom, wake_alone
 from fallow.engine.park.wishes import WakeWish
-from fallow.interfaces.cli.options import Parser, add_json, takes
+from fallow.interfaces.cli.options import Parser, add_json
 from fallow.interfaces.render.as_json import as_text, parked_facts
 from fallow.interfaces.stderr import Stderr
 
@@ -47,7 +47,6 @@ def add_options(made: Parser) -> None:
         metavar="SUBJECT",
         help="a GPU, pid:PID, user:NAME, container:NAME, unit:NAME, notebook:NAME, mine or all",
     )
-    takes(made, "--within D", span_s, "wait so long at most until a job is back (default: 10m)", _WITHIN_S)
     add_json(made)
 
 
@@ -58,7 +57,7 @@ def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
     texts = list(dict.fromkeys(args.subjects))
     meant = subjects_that_exist(texts, world, process_too=True)
     for subject, whom in zip(texts, meant, strict=True):
-        through = _by_the_daemon(daemon, world, subject, args.within)
+        through = _by_the_daemon(daemon, world, subject)
         done = through or _alone(world, voice, whom)
         if not done:
             seen = ", as far as can be seen without a daemon" if through is None else ""
@@ -77,7 +76,7 @@ def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
     return 0
 
 
-def _by_the_daemon(daemon: DaemonClient, world: World, subject: str, within_s: float) -> Woken | None:
+def _by_the_daemon(daemon: DaemonClient, world: World, subject: str) -> Woken | None:
     """Have the daemon wake the jobs, and wait until they are back; None if none answers."""
     answered = daemon.wake(subject)
     if answered is None:
@@ -97,9 +96,9 @@ def _by_the_daemon(daemon: DaemonClient, world: World, subject: str, within_s: f
                 back = Outcome(True, f"it is back, after {passed_s:.1f} s")
                 done.append((job, back if there is None else Outcome(False, there.trouble or "it stays parked")))
                 del waited_for[first]
-        if waited_for and passed_s >= within_s:
+        if waited_for and passed_s >= _WITHIN_S:
             raise FallowError(
-                f"not back within {duration_for_people(within_s)}; it is still being woken", "see: fallow status"
+                f"not back within {duration_for_people(_WITHIN_S)}; it is still being woken", "see: fallow status"
             )
         if waited_for:
             world.clock.sleep(_LOOK_AGAIN_S)
