@@ -33,8 +33,6 @@ _YES, _NO = frozenset(("", "1", "yes", "true", "on")), frozenset(("0", "no", "fa
 _LONGEST_TEXT = 40
 
 PODS, NODES, NAMESPACES, EVENTS = (Resource("v1", name) for name in ("pods", "nodes", "namespaces", "events"))
-CLAIMS = tuple(Resource(f"resource.k8s.io/{version}", "resourceclaims") for version in ("v1", "v1beta2", "v1beta1"))
-"""Resource claims, by the versions of their API, the newest first."""
 WORKLOADS = Resource("kueue.x-k8s.io/v1beta1", "workloads")
 AUTOSCALERS = Resource("autoscaling/v1", "horizontalpodautoscalers")
 

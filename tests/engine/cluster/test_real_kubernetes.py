@@ -6,11 +6,8 @@ import pytest
 
 from fallow.core.actions import Ask, CancelWarning, Kill, Warn
 from fallow.core.cluster import ClusterJob
-from fallow.core.kube_api import KubeAnswer, Question
-from fallow.core.kubernetes import CLAIMS
 from fallow.core.reasons import Reason
 from fallow.core.unknown import Unknown
-from fallow.engine.cluster.kube_connection import connection
 from fallow.engine.cluster.kubernetes import KubernetesEngine, kubernetes_engine
 from fallow.engine.machine.clock import SystemClock
 from tests.conftest import Fallow
@@ -395,11 +392,3 @@ def test_the_daemons_of_the_manifests_are_taken_by_the_api_server_and_their_conf
         assert checked.returncode == 0, checked.stdout + checked.stderr
     made = plane("GET", "/apis/apps/v1/namespaces/fallow/daemonsets/fallow-node", token=ADMIN)
     assert made["spec"]["template"]["spec"]["hostPID"] is True
-
-
-def test_the_manifest_lets_fallow_list_resource_claims_which_this_cluster_does_not_have(kubeconfig: str) -> None:
-    """Kubernetes 1.20 has no such objects: who may not list them is refused, and who may is told that."""
-    api = connection(SystemClock(), kubeconfig)
-    answers = [api(Question("list", resource)) for resource in CLAIMS]
-    api.close()
-    assert [each.status for each in answers if isinstance(each, KubeAnswer)] == [404, 404, 404]

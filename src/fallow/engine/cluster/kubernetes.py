@@ -26,7 +26,6 @@ from fallow.core.units import duration_for_people, printable
 from fallow.core.unknown import Unknown
 from fallow.engine.cluster.kube_connection import connection
 from fallow.engine.cluster.ports import EngineLook
-from fallow.readers.kubernetes.claims import with_claims
 from fallow.readers.kubernetes.connection import KubeConnection
 from fallow.readers.kubernetes.metadata import listed, object_of
 from fallow.readers.kubernetes.owners import Owners, Top
@@ -48,10 +47,9 @@ class KubernetesEngine:
 
     def look(self) -> EngineLook:
         """Return what holds GPUs now, the nodes with GPUs, and how many GPUs are waited for."""
-        found = listed(self._api, PODS, gpu_pod, select=UNFINISHED)
-        if isinstance(found, Unknown):
-            return EngineLook(found, found, found)
-        pods = list(with_claims(self._api, found))
+        pods = listed(self._api, PODS, gpu_pod, select=UNFINISHED)
+        if isinstance(pods, Unknown):
+            return EngineLook(pods, pods, pods)
         nodes = listed(self._api, NODES, gpu_node)
         return EngineLook(
             self._jobs([pod for pod in pods if pod.node]),
@@ -186,7 +184,7 @@ def kubernetes_engine(clock: Clock, kubeconfig: str = "") -> KubernetesEngine:
 
 
 def _waited_for(pods: list[GpuPod]) -> int | Unknown:
-    """Return how many GPUs these pods wait for; Unknown if one has a claim, which says that only once it is given."""
+    """Return how many GPUs these pods wait for; Unknown if one has a claim, of which that is not known."""
     doubt = next((pod.doubt for pod in pods if pod.doubt), None)
     return sum(pod.gpus for pod in pods) if doubt is None else Unknown(doubt)
 

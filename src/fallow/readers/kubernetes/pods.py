@@ -8,13 +8,14 @@ from fallow.core.kube_api import Json, items, number, part, text
 from fallow.core.kubernetes import KubeObject, time_s
 from fallow.core.unknown import Unknown
 from fallow.core.value import value
-from fallow.readers.kubernetes.metadata import LONGEST_NAME, object_of
+from fallow.readers.kubernetes.metadata import object_of
 
 UNFINISHED = "status.phase!=Succeeded,status.phase!=Failed"
 _GPUS = re.compile(r"nvidia\.com/(gpu|gpu\.shared|mig-[a-z0-9.]{1,40}(\.shared)?)", re.ASCII)
-MOST_GPUS = 1024
+_MOST_GPUS = 1024
 _COUNT = re.compile(r"\d{1,4}", re.ASCII)
 _TOO_FEW = "Insufficient nvidia.com/"
+_HAS_CLAIMS = "it has resource claims, through which it may hold GPUs"
 _LONGEST_MESSAGE = 16 << 10
 _USUAL_GRACE_S, _LONGEST_GRACE_S = 30.0, 86_400  # Kubernetes' own without a word, and a limit on what users write
 
@@ -28,8 +29,6 @@ class GpuPod:
     node: str
     """Empty while it waits for a node."""
     started_wall_s: float | Unknown
-    claims: tuple[str, ...] = ()
-    """The names of its resource claims, through which it may hold more; empty for one that has no name yet."""
     doubt: str = ""
     """Why it may hold more than `gpus`, of which one stands for these then."""
     waits: bool = False
@@ -41,22 +40,24 @@ class GpuPod:
 def gpu_pod(body: Json) -> GpuPod | None:
     """Return a pod that asked for GPUs, or for what may be some, and has not ended; None for any other."""
     spec, status = part(body, "spec"), part(body, "status")
-    gpus, claims = _gpus_of_pod(spec), _claims_of_pod(spec, status)
-    itself = object_of(body, "Pod", "") if gpus or claims else None
+    # What claims hold is not said here: one GPU stands for it, of which nothing is known.
+    has_claims = bool(items(spec, "resourceClaims"))
+    gpus = _gpus_of_pod(spec) + has_claims
+    itself = object_of(body, "Pod", "") if gpus else None
     if itself is None or text(status, "phase") in ("Succeeded", "Failed"):
         return None
     started = text(status, "startTime") or text(part(body, "metadata"), "creationTimestamp")
     node = text(spec, "nodeName")
-    waits = not node and _waits_for_gpus(status, claims)
+    waits = not node and _waits_for_gpus(status, has_claims=has_claims)
     grace_s = number(spec, "terminationGracePeriodSeconds")
     return GpuPod(
         itself,
         gpus,
         node,
         time_s(started),
-        claims,
-        waits=waits,
-        grace_s=_USUAL_GRACE_S if grace_s is None else float(min(grace_s, _LONGEST_GRACE_S)),
+        _HAS_CLAIMS if has_claims else "",
+        waits,
+        _USUAL_GRACE_S if grace_s is None else float(min(grace_s, _LONGEST_GRACE_S)),
     )
 
 
@@ -79,31 +80,16 @@ def _gpus_of_pod(spec: Json) -> int:
     """Return how many GPUs a pod has: those of all containers, or of the greediest that runs before them."""
     together = sum(_gpus_in(_wanted(each)) for each in items(spec, "containers"))
     before = max((_gpus_in(_wanted(each)) for each in items(spec, "initContainers")), default=0)
-    return min(max(together, before), MOST_GPUS)
+    return min(max(together, before), _MOST_GPUS)
 
 
-def _waits_for_gpus(status: Json, claims: tuple[str, ...]) -> bool:
+def _waits_for_gpus(status: Json, *, has_claims: bool) -> bool:
     """Return whether a pod waits for GPUs. Its maker can hold it back, as by a gate, and wait for nothing."""
     for each in items(status, "conditions"):
         if text(each, "type") == "PodScheduled" and text(each, "reason") == "Unschedulable":
             # Of claims it is not said what they are for; what they hold is a doubt anyway.
-            return bool(claims) or _TOO_FEW in text(each, "message", _LONGEST_MESSAGE)
+            return has_claims or _TOO_FEW in text(each, "message", _LONGEST_MESSAGE)
     return False
-
-
-def _claims_of_pod(spec: Json, status: Json) -> tuple[str, ...]:
-    """Return the names of its claims; of one that was made from a template its status says it."""
-    made = {text(each, "name"): each for each in items(status, "resourceClaimStatuses")}
-    found = []
-    for each in items(spec, "resourceClaims"):
-        said = made.get(text(each, "name"))
-        name = text(each, "resourceClaimName", LONGEST_NAME)
-        if not name and said is not None:
-            name = text(said, "resourceClaimName", LONGEST_NAME)
-            if not name:
-                continue  # the status says so where a pod turned out to need no claim
-        found.append(name)
-    return tuple(found)
 
 
 def _wanted(container: Json) -> Mapping[str, object]:
@@ -115,4 +101,4 @@ def _gpus_in(resources: Mapping[str, object]) -> int:
     for name, amount in resources.items():
         if _GPUS.fullmatch(name) and _COUNT.fullmatch(str(amount)):
             found += int(str(amount))
-    return min(found, MOST_GPUS)
+    return min(found, _MOST_GPUS)
