@@ -5,7 +5,6 @@ import pathlib
 import re
 import shlex
 import signal
-import struct
 import subprocess
 import sys
 import time
@@ -265,8 +264,8 @@ class Person:
         self.box = box
         self._terminal = box.fallow.home / "terminals" / "pts" / "0"
         self._terminal.touch()
-        record = struct.pack("<h2xi32s4s32s", 7, 1, b"pts/0", b"x", user.encode()).ljust(384, b"\0")
-        (box.fallow.home / "utmp").write_bytes(record)
+        (box.fallow.home / "sessions").mkdir()
+        (box.fallow.home / "sessions" / "1").write_text(f"USER={user}\nTTY=pts/0\nCLASS=user\nSTATE=active\n")
 
     def was_here(self, ago_s: float) -> None:
         at = time.time() - ago_s
@@ -274,8 +273,9 @@ class Person:
 
     def mon(self, text: str) -> Fill:
         self.box.file.write_text(text.replace("interval_seconds=10", "interval_seconds=1"))
-        utmp = shlex.quote(str(self.box.fallow.home / "utmp"))
-        script = f"mount -t tmpfs none /run && cp {utmp} /run/utmp && exec {COMMAND} -c {self.box.file}"
+        sessions = shlex.quote(str(self.box.fallow.home / "sessions"))
+        there = f"mkdir /run/systemd && cp -r {sessions} /run/systemd"
+        script = f"mount -t tmpfs none /run && {there} && exec {COMMAND} -c {self.box.file}"
         return Fill(self.box.fallow.start_other("unshare", "--mount", "sh", "-c", script))
 
 

@@ -26,7 +26,6 @@ from fallow.readers.proc import Proc
 from fallow.readers.terminals import Terminals
 from tests.core.gpus import held, idle
 from tests.engine.driven import DrivenClock
-from tests.readers.test_terminals import USER_PROCESS, record
 
 WORK_S = 100.0
 EXPECTED_S = WORK_S + 300.0 + 60.0  # quiet, then the countdown; a tick speaks for the second before it
@@ -153,11 +152,10 @@ def test_setting_the_clock_changes_nothing(machine: Machine, hour_s: float) -> N
 
 
 def test_somebody_at_a_terminal_keeps_the_machine_on_until_they_are_gone(machine: Machine) -> None:
-    utmp, pts = machine.folder / "utmp", machine.folder / "pts"
+    pts = machine.folder / "pts"
     pts.mkdir()
     (pts / "0").touch()
-    utmp.write_bytes(record(USER_PROCESS, "pts/0", "ada", 384))
-    terminals = Terminals(machine.clock, str(utmp), str(machine.folder / "none"), str(machine.folder))
+    terminals = Terminals(machine.clock, str(machine.folder / "none"), str(machine.folder))
 
     def script(passed_s: float) -> list[Gpu]:
         if passed_s < 5000.0 and passed_s % 60 == 0:
@@ -173,7 +171,7 @@ def test_somebody_at_a_terminal_keeps_the_machine_on_until_they_are_gone(machine
 
 
 def test_people_that_cannot_be_told_keep_the_machine_on(machine: Machine) -> None:
-    terminals = Terminals(machine.clock, "/nowhere/utmp", "/nowhere/sessions", "/nowhere")
+    terminals = Terminals(machine.clock, "/nowhere/sessions", "/nowhere")
     assert machine.guard(works_then_rests, [users(terminals, 300.0)], until_s=5000.0) is None
 
 

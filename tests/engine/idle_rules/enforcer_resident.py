@@ -89,7 +89,7 @@ class House:
         dry_run: bool = False,
         every_s: float = 1.0,
         gpu_reader: str = "given",
-        utmp: str = "/nowhere",
+        sessions: str = "/nowhere",
     ) -> None:
         """`eyes`: given with each turn, the stand-in `driver`'s in driven time, or `simulated` in real time."""
         self.driven = DrivenClock()
@@ -112,7 +112,7 @@ class House:
             owners,
             JobConditions(self.world, owners, self.told.append),
             Parking(run, owners),
-            Terminals(self.clock, utmp, "/nowhere", self.world.environ.get("FALLOW_TERMINALS", "/dev")),
+            Terminals(self.clock, sessions, self.world.environ.get("FALLOW_TERMINALS", "/dev")),
         )
         self.patrol.change(
             [Idle.model_validate(rule) for rule in rules], Protect.model_validate(protect or {}), every_s

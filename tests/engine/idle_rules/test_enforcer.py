@@ -22,7 +22,6 @@ from tests.core.gpus import GIB, held, idle
 from tests.engine.idle_rules.enforcer_resident import Resident
 from tests.places import LIMIT_S
 from tests.policies.loads import HOLDS, SPINS, card
-from tests.readers.test_terminals import USER_PROCESS, record
 from tests.waiting import until
 
 RULE: dict[str, Any] = {
@@ -138,15 +137,23 @@ def test_the_deeds_of_a_rule_are_counted_with_what_came_of_them(
     assert is_dry_run("actions") == {("warn", "dry_run"): 1, ("ask", "dry_run"): 1}
 
 
+def logged_in(folder: pathlib.Path, *people: tuple[str, int]) -> str:
+    """logind's folder of sessions, with these users at the terminals of these descriptors."""
+    sessions = folder / "sessions"
+    sessions.mkdir()
+    for number, (user, fd) in enumerate(people):
+        facts = f"USER={user}\nTTY={os.ttyname(fd).removeprefix('/dev/')}\nCLASS=user\nSTATE=active\n"
+        (sessions / str(number)).write_text(facts)
+    return str(sessions)
+
+
 @pytest.mark.parametrize("action", [["park", "stop"], ["park"]])
 def test_nobody_is_promised_that_a_job_is_parked_which_cannot_be_and_no_failure_counts_as_done(
     action: list[str], patrol: Callable[..., Resident], start: Start, tmp_path: pathlib.Path
 ) -> None:
     mine, my_terminal = os.openpty()
-    line = record(USER_PROCESS, os.ttyname(my_terminal).removeprefix("/dev/"), getpass.getuser(), 384)
-    (tmp_path / "utmp").write_bytes(line)
     job = start()
-    resident = patrol({**RULE, "action": action}, utmp=str(tmp_path / "utmp"))
+    resident = patrol({**RULE, "action": action}, sessions=logged_in(tmp_path, (getpass.getuser(), my_terminal)))
     told = resident("turn", gpus=[(on(0, job.pid),)] * 17)
     will = "will be stopped in 10s" if "stop" in action else "will be parked, if that is possible, in 10s"
     (notice,) = resident("notices")
@@ -173,10 +180,8 @@ def test_its_owner_is_told_on_their_terminal_and_nobody_else_on_theirs(
     patrol: Callable[..., Resident], start: Start, tmp_path: pathlib.Path
 ) -> None:
     (mine, my_terminal), (others, other_terminal) = os.openpty(), os.openpty()
-    lines = [(getpass.getuser(), my_terminal), ("somebody", other_terminal)]
-    logged_in = [record(USER_PROCESS, os.ttyname(fd).removeprefix("/dev/"), user, 384) for user, fd in lines]
-    (tmp_path / "utmp").write_bytes(b"".join(logged_in))
-    job, resident = start(), patrol(utmp=str(tmp_path / "utmp"))
+    sessions = logged_in(tmp_path, (getpass.getuser(), my_terminal), ("somebody", other_terminal))
+    job, resident = start(), patrol(sessions=sessions)
     resident("turn", gpus=[(on(0, job.pid),)] * 17)
     said = os.read(mine, 4096).decode()
     assert f"fallow: your job {job.pid} " in said
@@ -200,10 +205,8 @@ def test_a_terminal_that_is_another_users_by_now_is_not_written_to(
     """A record of a login that was left over had a warning, with the name of the job, written to a neighbour."""
     (mine, my_terminal), (others, other_terminal) = os.openpty(), os.openpty()
     os.fchown(other_terminal, 61001, -1)
-    names = [os.ttyname(fd).removeprefix("/dev/") for fd in (my_terminal, other_terminal)]
-    logged_in = [record(USER_PROCESS, name, getpass.getuser(), 384) for name in names]
-    (tmp_path / "utmp").write_bytes(b"".join(logged_in))
-    job, resident = start(), patrol(utmp=str(tmp_path / "utmp"))
+    sessions = logged_in(tmp_path, *((getpass.getuser(), fd) for fd in (my_terminal, other_terminal)))
+    job, resident = start(), patrol(sessions=sessions)
     resident("turn", gpus=[(on(0, job.pid),)] * 17)
     assert f"fallow: your job {job.pid} " in os.read(mine, 4096).decode()
     os.set_blocking(others, False)

@@ -16,7 +16,7 @@ from fallow.readers.terminals import Terminals
 signal.signal(signal.SIGHUP, signal.SIG_IGN)
 orders = os.fdopen(os.dup(0))
 os.dup2(os.open(sys.argv[1], os.O_RDWR), 0)
-terminals = Terminals(SystemClock(), utmp="/nowhere", sessions="/nowhere", devices=sys.argv[2])
+terminals = Terminals(SystemClock(), sessions="/nowhere", devices=sys.argv[2])
 check = PresenceCheck(World({}), PresenceRules(), terminals)
 print(check.against(), flush=True)
 orders.readline()

@@ -32,7 +32,7 @@ def terminals(world: World) -> Iterator[CheckFinding]:
     there = people.people()
     if isinstance(there, Unknown):
         means = f"{there.why}: a guard with `--unless users` never acts, and fillers never start"
-        yield lacking("terminals", means, "run where /dev/pts, utmp or logind exists, or use --users ignore")
+        yield lacking("terminals", means, "run where /dev/pts or logind exists, or use --users ignore")
     else:
         places = ", ".join(people.sources())
         yield ok("terminals", f"people are noticed by {places}; {len(there)} logged in now")

@@ -137,7 +137,7 @@ class World:
         """Return the reader of people at terminals; the terminals are in FALLOW_TERMINALS, else in /dev."""
         from fallow.readers.terminals import Terminals
 
-        return Terminals(self.clock, devices=self.environ.get("FALLOW_TERMINALS") or "/dev", proc=self.proc)
+        return Terminals(self.clock, devices=self.environ.get("FALLOW_TERMINALS") or "/dev")
 
     @property
     def device_folder(self) -> str:
