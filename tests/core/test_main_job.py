@@ -87,7 +87,7 @@ def test_a_claim_of_nobody_knows_whom_has_an_unknown_user() -> None:
     found = main_job(gpu(claim=Claim(False)))
     assert found is not None
     assert isinstance(found.user, Unknown)
-    assert "may not look into" in found.what
+    assert "not seen here" in found.what
 
 
 def test_who_is_on_a_lost_gpu_is_unknown_and_why_takes_the_place_of_the_job() -> None:

@@ -201,19 +201,6 @@ def test_a_process_that_is_not_on_this_simulated_machine_holds_nothing_of_it(
     ]
 
 
-def test_a_launch_on_another_simulated_machine_is_no_earlier_launch_on_this_one(
-    simulated: Fallow, start: Start
-) -> None:
-    """F17"""
-    cards = ",".join(f"GPU-fa110000-0000-4000-8000-{index:012x}" for index in range(4))
-    start(SLEEPS, "", FALLOW_CLAIM=cards, FALLOW_CLAIM_DIR="/other")
-    assert simulated("run", "-n", "4", "--", "true").returncode == 0
-    pid = start(SLEEPS, "", FALLOW_CLAIM=cards)
-    refused = simulated("run", "-n", "4", "--", "true")
-    assert refused.returncode == 75
-    assert f"GPU 0: pid {pid} of an earlier launch still runs" in refused.stderr
-
-
 @pytest.mark.parametrize("simulate", ["environment", "option"])
 @pytest.mark.more
 def test_what_fallow_starts_on_a_simulated_machine_is_on_it(fallow: Fallow, simulate: str) -> None:
