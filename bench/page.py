@@ -19,7 +19,7 @@ from fallow.engine.history.collector import text_of_parties
 from fallow.engine.history.reader import open_history
 from fallow.engine.history.rollup import roll_on
 from fallow.engine.history.series import SPANS, steps_of
-from fallow.engine.history.store import FILE_NAME, INSERT, migrate
+from fallow.engine.history.store import FILE_NAME, INSERT, SCHEMA
 from fallow.engine.history.writer import HistoryWriter
 from tests.interfaces.web.boards import many
 from tests.interfaces.web.served import hall, served
@@ -118,7 +118,7 @@ def write_a_month(file: pathlib.Path, uuids: list[str]) -> None:
     now_ms = round(time.time() * 1000) // QUARTER_MS * QUARTER_MS
     crews = [text_of_parties((Party(f"user{number % 8}", f"train{number}.py"),)) for number in range(USERS)] + ["[]"]
     with closing(sqlite3.connect(file, isolation_level=None)) as database:
-        migrate(database)
+        database.executescript(f"{SCHEMA.script}; PRAGMA user_version = {SCHEMA.version}")
         database.execute("BEGIN")
         database.executemany("INSERT INTO crew VALUES (?, ?, ?)", [(at, at, text) for at, text in enumerate(crews)])
         for card, uuid in enumerate(uuids):

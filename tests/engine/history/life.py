@@ -2,8 +2,8 @@
 
 import pathlib
 import random
-import sqlite3
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from fallow.core.activity import Activity, Finding
@@ -12,6 +12,8 @@ from fallow.core.gpu_status import GpuStatus, Status, seen
 from fallow.core.unknown import Unknown
 from fallow.core.value import replace
 from fallow.engine.history.reader import HistoryReader, open_history
+from fallow.engine.history.sqlite_file import BUSY_S, OwnFile
+from fallow.engine.history.store import FILE_NAME, SCHEMA, LastWritten, Store
 from tests.core.gpus import GIB, held, idle
 from tests.reasons import said
 
@@ -101,10 +103,9 @@ def past(folder: pathlib.Path) -> HistoryReader:
     return opened
 
 
-def without_rollup(database: sqlite3.Connection) -> None:
-    """Take away what version 6 of the tables added."""
-    for name in ("added", "removed", "grown"):
-        database.execute(f"DROP TRIGGER interval_{name}")
-    database.execute("DROP TABLE rollup")
-    database.execute("DELETE FROM mark WHERE name = 'rolled_until'")
-    database.execute("PRAGMA user_version = 5")
+@contextmanager
+def opened_store(folder: pathlib.Path, last: LastWritten | None = None) -> Iterator[Store]:
+    """The file of history in a folder, to be written."""
+    file = OwnFile(FILE_NAME, lambda: str(folder), SCHEMA, BUSY_S)
+    yield Store(file.database(), {} if last is None else last)
+    file.close()

@@ -9,9 +9,8 @@ from fallow.core.unknown import Unknown
 from fallow.core.value import replace
 from fallow.engine.history.reader import open_history
 from fallow.engine.history.retention import DAY_S, age
-from fallow.engine.history.store import Store
 from fallow.engine.history.writer import HistoryWriter
-from tests.engine.history.life import START_S, gpu_status, holder, status
+from tests.engine.history.life import START_S, gpu_status, holder, opened_store, status
 from tests.places import LIMIT_S
 
 START_MS = round(START_S * 1000)
@@ -104,12 +103,11 @@ def test_what_was_drawn_while_nobody_watched_belongs_to_nobody(tmp_path: pathlib
 def test_ageing_keeps_the_energy_of_each_user(tmp_path: pathlib.Path) -> None:
     jobs = [(70, busy(user)) if number % 2 else (40, idle(user)) for number, user in enumerate("aabbccaabbcc")]
     before = tallies(tmp_path, *metered(*jobs))
-    store = Store(str(tmp_path / "history.db"), {})
     rows = "SELECT sum(witnessed), sum(energy), sum(metered), count(*) FROM interval"
-    *first, exact = store.database.execute(rows).fetchone()
-    age(store, START_MS + 2 * DAY_S * 1000, 90 * DAY_S * 1000)
-    *then, coarse = store.database.execute(rows).fetchone()
-    store.close()
+    with opened_store(tmp_path) as store:
+        *first, exact = store.database.execute(rows).fetchone()
+        age(store, START_MS + 2 * DAY_S * 1000, 90 * DAY_S * 1000)
+        *then, coarse = store.database.execute(rows).fetchone()
     assert first == then
     assert coarse < exact
     assert sum(one.energy_mj for one in before.values()) <= first[1]

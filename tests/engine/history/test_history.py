@@ -8,13 +8,12 @@ import sqlite3
 import pytest
 
 from fallow.core.activity import Activity
-from fallow.core.errors import FallowError, NotPermitted
+from fallow.core.errors import NotPermitted
 from fallow.core.gpu_status import Status
 from fallow.core.interval import Card, Interval, Party
 from fallow.engine.history.reader import open_history
-from fallow.engine.history.store import MIGRATIONS, NewerHistory, Store, migrate, version_of
 from fallow.engine.history.writer import HistoryWriter
-from tests.engine.history.life import START_S, gpu_status, holder, life, past, status, without_rollup
+from tests.engine.history.life import START_S, gpu_status, holder, life, past, status
 from tests.places import LIMIT_S
 
 START_MS = round(START_S * 1000)
@@ -86,32 +85,6 @@ def test_a_clock_that_goes_back_loses_nothing_that_was_written(tmp_path: pathlib
     assert found == {Activity.BUSY: 99_000, Activity.FREE: 49_000}
 
 
-def test_it_is_read_while_it_is_written(tmp_path: pathlib.Path) -> None:
-    told: list[str] = []
-    history = HistoryWriter(str(tmp_path), told.append)
-    for one in ticks(Activity.BUSY, 0, 10):
-        history.record(one)
-        assert history.settle(LIMIT_S)
-    reader = past(tmp_path)
-    seen = [sum(one.witnessed_ms for one in reader.tallies([START_MS, START_MS + 10**6]))]
-    for one in ticks(Activity.BUSY, 10, 20):
-        history.record(one)
-        assert history.settle(LIMIT_S)
-        seen.append(sum(one.witnessed_ms for one in reader.tallies([START_MS, START_MS + 10**6])))
-    history.close()
-    reader.close()
-    assert seen == [8000, 8000, 8000, 12000, 12000, 12000, 12000, 16000, 16000, 16000, 16000]
-    assert told == []
-
-
-def test_a_reader_writes_nothing(tmp_path: pathlib.Path) -> None:
-    record(tmp_path, *ticks(Activity.BUSY, 0, 10))
-    reader = past(tmp_path)
-    with pytest.raises(FallowError, match="readonly"):
-        reader._ask("DELETE FROM interval")
-    reader.close()
-
-
 def test_where_nobody_wrote_there_is_no_past(tmp_path: pathlib.Path) -> None:
     assert open_history(str(tmp_path / "nowhere")) is None
     sqlite3.connect(tmp_path / "history.db").close()
@@ -146,23 +119,6 @@ def test_others_are_told_that_it_is_not_theirs_and_may_read_a_copy_that_they_can
     assert os.waitpid(child, 0)[1] == 0
 
 
-def test_rubbish_instead_of_a_file_is_told_once_by_the_writer_and_by_the_reader(tmp_path: pathlib.Path) -> None:
-    (tmp_path / "history.db").write_bytes(b"not a database" * 1000)
-    told: list[str] = []
-    history = HistoryWriter(str(tmp_path), told.append)
-    for one in ticks(Activity.BUSY, 0, 30):
-        history.record(one)
-        history.settle(LIMIT_S)
-    history.close()
-    assert len(told) == 1
-    assert "history was damaged (file is not a database)" in told[0]
-    assert "history.db.damaged-1, and a new one begins" in told[0]
-    assert (tmp_path / "history.db.damaged-1").read_bytes() == b"not a database" * 1000
-    past = open_history(str(tmp_path))
-    assert past is not None
-    past.close()
-
-
 def test_a_folder_that_cannot_be_made_is_told_once_and_stops_nothing(tmp_path: pathlib.Path) -> None:
     (tmp_path / "file").touch()
     told: list[str] = []
@@ -179,76 +135,6 @@ def test_a_folder_that_cannot_be_made_is_told_once_and_stops_nothing(tmp_path: p
     assert "history is not kept" in told[0]
     assert told[1] == "history is kept again"
     assert strip(tmp_path / "file") == [(0, 129, Activity.BUSY)], "what waited in memory is written as well"
-
-
-def test_older_tables_become_todays_in_one_step_and_keep_their_rows(tmp_path: pathlib.Path) -> None:
-    record(tmp_path, *ticks(Activity.BUSY, 0, 10))
-    database = sqlite3.connect(tmp_path / "history.db", isolation_level=None)
-    with pytest.raises(sqlite3.Error):
-        migrate(database, (*MIGRATIONS, "ALTER TABLE card ADD COLUMN rack TEXT; SELECT nonsense FROM nowhere"))
-    assert version_of(database) == len(MIGRATIONS), "a step that fails changes nothing"
-    migrate(database, (*MIGRATIONS, "ALTER TABLE card ADD COLUMN rack TEXT NOT NULL DEFAULT 'A'"))
-    assert version_of(database) == len(MIGRATIONS) + 1
-    assert database.execute("SELECT label, rack FROM card").fetchall() == [("0", "A")]
-    assert database.execute("SELECT sum(witnessed) FROM interval").fetchone() == (9000,)
-    database.close()
-
-
-def as_in_version_3(database: sqlite3.Connection) -> None:
-    """Take away what later versions of the tables added."""
-    without_rollup(database)
-    database.execute("DROP TABLE sample")
-    for column in ("energy", "metered"):
-        database.execute(f"ALTER TABLE interval DROP COLUMN {column}")
-
-
-def test_hours_that_an_older_file_calls_fallow_are_idle_once_it_is_opened_for_writing(tmp_path: pathlib.Path) -> None:
-    record(tmp_path, *ticks(Activity.IDLE, 0, 10))
-    database = sqlite3.connect(tmp_path / "history.db", isolation_level=None)
-    as_in_version_3(database)
-    database.execute("UPDATE interval SET activity = 'fallow'")
-    database.execute("PRAGMA user_version = 1")
-    database.close()
-    with pytest.raises(FallowError, match="an older fallow"):
-        open_history(str(tmp_path))
-    Store(str(tmp_path / "history.db"), {}).close()
-    assert strip(tmp_path) == [(0, 9, Activity.IDLE)]
-
-
-def test_a_file_from_before_energy_was_kept_is_read_without_it_and_converted_by_the_next_writer(
-    tmp_path: pathlib.Path,
-) -> None:
-    record(tmp_path, *ticks(Activity.BUSY, 0, 10))
-    database = sqlite3.connect(tmp_path / "history.db", isolation_level=None)
-    as_in_version_3(database)
-    database.execute("PRAGMA user_version = 3")
-    database.close()
-    for converted in (False, True):
-        if converted:
-            Store(str(tmp_path / "history.db"), {}).close()
-        opened = past(tmp_path)
-        (told,) = opened.tallies([START_MS, START_MS + 10**6])
-        opened.close()
-        assert (told.witnessed_ms, told.energy_mj, told.metered_ms) == (9000, 0, 0)
-
-
-def test_tables_of_a_newer_fallow_are_left_alone(tmp_path: pathlib.Path) -> None:
-    record(tmp_path, *ticks(Activity.BUSY, 0, 10))
-    database = sqlite3.connect(tmp_path / "history.db")
-    database.execute("PRAGMA user_version = 99")
-    database.close()
-    before = (tmp_path / "history.db").read_bytes()
-    with pytest.raises(NewerHistory):
-        Store(str(tmp_path / "history.db"), {})
-    with pytest.raises(FallowError, match="newer"):
-        open_history(str(tmp_path))
-    told: list[str] = []
-    history = HistoryWriter(str(tmp_path), told.append)
-    for one in ticks(Activity.BUSY, 20, 40):
-        history.record(one)
-    history.close()
-    assert len(told) == 1
-    assert (tmp_path / "history.db").read_bytes() == before
 
 
 @pytest.mark.more

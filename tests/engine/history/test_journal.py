@@ -2,11 +2,8 @@
 
 import itertools
 import pathlib
-import shutil
-import sqlite3
 import subprocess
 import sys
-from contextlib import closing
 
 import pytest
 
@@ -94,20 +91,6 @@ def test_the_reason_of_a_row_is_kept_as_a_kind_and_facts(tmp_path: pathlib.Path)
     journal.close()
 
 
-def test_a_journal_from_before_reasons_is_read_as_it_is_and_written_on(tmp_path: pathlib.Path) -> None:
-    journal = Journal(str(tmp_path), lambda: 60.0, print)
-    journal.action("job 5", "ask", said("idle for 5m"), ["gpu:A"])
-    journal.close()
-    with closing(sqlite3.connect(tmp_path / "journal.db")) as database:
-        database.execute("ALTER TABLE event DROP COLUMN reason")
-        database.commit()
-    assert [event.because for event in journal_file.read(str(tmp_path), "gpu:A", 10)] == ["idle for 5m"]
-    journal = Journal(str(tmp_path), lambda: 60.0, print)
-    journal.action("job 5", "kill", Reason("still_there", signal="TERM", for_s=10.0), ["gpu:A"])
-    assert [event.reason for event in journal.last("gpu:A")] == ["still_there", ""]
-    journal.close()
-
-
 def test_what_a_card_draws_at_rest_is_remembered(tmp_path: pathlib.Path) -> None:
     journal = Journal(str(tmp_path), lambda: 1.0, print)
     journal.remember_rest_power("GPU-1", 128.0)
@@ -130,18 +113,6 @@ def test_a_journal_that_cannot_be_opened_is_told_once_and_swallows_nothing_else(
     assert "no journal is kept" in told[0]
 
 
-def test_a_journal_that_is_rubbish_is_told(tmp_path: pathlib.Path) -> None:
-    (tmp_path / "journal.db").write_bytes(b"not a database" * 1000)
-    told: list[str] = []
-    journal = Journal(str(tmp_path), lambda: 1.0, told.append)
-    assert len(told) == 1
-    assert "was damaged (file is not a database)" in told[0]
-    assert "journal.db.damaged-1" in told[0]
-    journal.action("job", "ask", said("idle"), [])
-    assert len(journal.last(None)) == 1, "and a new one has begun"
-    journal.close()
-
-
 def test_old_rows_are_cleared_away_and_the_newest_stay(tmp_path: pathlib.Path) -> None:
     journal = Journal(str(tmp_path), lambda: 1.0, print, most_rows=100)
     for number in range(1, 501):
@@ -149,46 +120,6 @@ def test_old_rows_are_cleared_away_and_the_newest_stay(tmp_path: pathlib.Path) -
     left = [event.because for event in journal.last("gpu:1", most=5000)]
     assert 100 <= len(left) <= 105
     assert left[0] == "500"
-    journal.close()
-
-
-def test_who_has_many_jobs_makes_the_journal_forget_nobody_elses(tmp_path: pathlib.Path) -> None:
-    journal = Journal(str(tmp_path), lambda: 1.0, print, most_rows=40)
-    subjects = ["bob's job 7 (eve's job)", "fill on GPU 3", "bob's Slurm job 7"]
-    for subject in subjects:
-        journal.outcome(subject, "stopped", "nobody of it is left", ["gpu:1"])
-    for number in range(100):
-        journal.action(f"eve's job {number} (bob's job)", "ask", said(str(number)), ["gpu:1"])
-        journal.action(f"{70000 + number}'s job {number} (python)", "ask", said(str(number)), ["gpu:1"])
-    left = journal.last("gpu:1", most=5000)
-    assert [event.subject for event in reversed(left)][:3] == subjects
-    assert 39 <= len(left) <= 42
-    assert [event.because for event in left[:4]] == ["99", "99", "98", "98"], "the newest stay"
-    journal.close()
-
-
-def test_a_namespace_with_many_jobs_makes_the_journal_forget_none_of_another(tmp_path: pathlib.Path) -> None:
-    """Jobs of Kubernetes have no user: all of them shared one place, with the fillers and guards of the machine."""
-    journal = Journal(str(tmp_path), lambda: 1.0, print, most_rows=40)
-    subjects = ["Deployment/vision/serve", "fill on GPU 3", "bob's job 7 (Deployment/eve/x)"]
-    for subject in subjects:
-        journal.outcome(subject, "stopped", "nobody of it is left", ["gpu:1"])
-    for number in range(100):
-        for kind in ("Deployment", "Pod"):
-            journal.action(f"{kind}/eve/serve-{number}", "ask", said(str(number)), ["gpu:1"])
-    left = journal.last("gpu:1", most=5000)
-    assert [event.subject for event in reversed(left)][:3] == subjects
-    assert 39 <= len(left) <= 42
-    assert [event.because for event in left[:4]] == ["99", "99", "98", "98"], "the newest stay"
-    journal.close()
-
-
-def test_users_who_are_more_than_the_rows_leave_the_newest_row_of_some(tmp_path: pathlib.Path) -> None:
-    journal = Journal(str(tmp_path), lambda: 1.0, print, most_rows=40)
-    for number in range(90):
-        journal.action(f"user{number}'s job {number} (python)", "ask", said(str(number)), ["gpu:1"])
-    left = [int(event.because) for event in journal.last(None, most=5000)]
-    assert left == list(range(89, 49, -1))
     journal.close()
 
 
@@ -201,17 +132,6 @@ def test_processes_that_write_a_row_each_keep_the_journal_as_short_as_one_that_w
         journal.close()
     left = [int(event.because) for event in journal_file.read(str(tmp_path), "gpu:1", 5000)]
     assert left == list(range(100, 60, -1))
-
-
-def test_a_journal_that_was_taken_away_begins_anew_and_says_so(tmp_path: pathlib.Path) -> None:
-    told: list[str] = []
-    journal = Journal(str(tmp_path / "state"), lambda: 1.0, told.append)
-    journal.action("a job", "ask", said("it idled"), ["pid:1"])
-    shutil.rmtree(tmp_path / "state")
-    journal.action("a job", "insist", said("it did not leave"), ["pid:1"])
-    assert [event.finding for event in journal.last("pid:1")] == ["insist"]
-    assert told == [f"the journal was taken away: rows from before {clock_time(1.0)} are gone, and a new one begins"]
-    journal.close()
 
 
 READS_FOR_EVER = """

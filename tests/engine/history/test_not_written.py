@@ -61,18 +61,6 @@ def test_a_daemon_that_ends_while_nothing_can_be_written_says_since_when_history
     assert witnessed_s(tmp_path) == 20
 
 
-def test_what_waits_is_written_at_the_end_if_it_can_be_by_then(tmp_path: pathlib.Path) -> None:
-    told: list[str] = []
-    history = HistoryWriter(str(tmp_path), told.append)
-    watch(history, range(21))
-    refuse(tmp_path)
-    watch(history, range(21, 40))
-    allow(tmp_path)
-    history.close()
-    assert len(told) == 1
-    assert witnessed_s(tmp_path) == 39
-
-
 def test_of_intervals_that_are_too_many_to_wait_it_is_said_from_when_to_when_they_are_lost(
     tmp_path: pathlib.Path,
 ) -> None:
@@ -90,20 +78,6 @@ def test_of_intervals_that_are_too_many_to_wait_it_is_said_from_when_to_when_the
     assert witnessed_s(tmp_path) == MANY * 419 - gone_s
     first, end = START_S + 24, START_S + 24 + math.ceil(gone_s / MANY)
     assert f"between {clock_time(first)} and {clock_time(end)}" in lost
-
-
-def test_rows_that_a_journal_could_not_write_until_its_end_are_counted_with_the_time_of_the_first(
-    tmp_path: pathlib.Path,
-) -> None:
-    told: list[str] = []
-    now = iter(range(100, 200))
-    journal = Journal(str(tmp_path), lambda: float(next(now)), told.append)
-    journal.action("job", "ask", said("1"), ["gpu:1"])
-    refuse(tmp_path, "journal.db")
-    journal.action("job", "ask", said("2"), ["gpu:1"])
-    journal.action("job", "ask", said("3"), ["gpu:1"])
-    journal.close()
-    assert told[-1].startswith(f"2 rows of the journal since {clock_time(102)} could not be written: ")
 
 
 def test_rows_that_wait_are_written_as_soon_as_they_can_be_though_no_other_row_comes(tmp_path: pathlib.Path) -> None:

@@ -1,7 +1,6 @@
 """History grows old: it gets coarser and smaller, and its hours stay what they were."""
 
 import itertools
-import json
 import pathlib
 import sqlite3
 from collections.abc import Iterable
@@ -10,18 +9,15 @@ from itertools import islice
 
 import pytest
 
-from fallow.actuators.files.state_folder import private_file
 from fallow.core.activity import Activity
 from fallow.core.days import day_edges_ms
 from fallow.core.gpu_status import Status
-from fallow.core.interval import MANY_JOBS, Interval
+from fallow.core.interval import MANY_JOBS
 from fallow.core.money import Prices
-from fallow.engine.history.collector import QUARTER_MS
 from fallow.engine.history.retention import age
-from fallow.engine.history.store import FILE_NAME, Store
 from fallow.engine.history.writer import HistoryWriter
 from fallow.policies.cost import Bill, By, bill
-from tests.engine.history.life import START_S, gpu_status, holder, life, past, status
+from tests.engine.history.life import START_S, gpu_status, holder, life, opened_store, past, status
 from tests.places import LIMIT_S
 
 START_MS = round(START_S * 1000)
@@ -43,9 +39,8 @@ def record(folder: pathlib.Path, statuses: Iterable[Status], keep_days: float = 
 
 def grow_old(folder: pathlib.Path, days: float, keep_ms: int = FOR_EVER_MS, **limits: int) -> None:
     folder.mkdir(exist_ok=True)
-    store = Store(private_file(str(folder), FILE_NAME), {})
-    age(store, START_MS + round(days * DAY_MS), keep_ms, **limits)
-    store.close()
+    with opened_store(folder) as store:
+        age(store, START_MS + round(days * DAY_MS), keep_ms, **limits)
 
 
 def bills(folder: pathlib.Path) -> dict[By, Bill]:
@@ -89,28 +84,6 @@ def test_hours_are_the_same_before_and_after(half_a_day: pathlib.Path) -> None:
 
 
 @pytest.mark.more
-def test_growing_old_twice_changes_nothing_more(half_a_day: pathlib.Path) -> None:
-    grow_old(half_a_day, 3.0)
-    before, many = bills(half_a_day), rows(half_a_day, "interval")
-    grow_old(half_a_day, 3.5)
-    assert bills(half_a_day) == before
-    assert rows(half_a_day, "interval") == many
-
-
-@pytest.mark.more
-def test_a_cut_through_what_is_coarse_takes_its_part_and_both_parts_are_the_whole(half_a_day: pathlib.Path) -> None:
-    grow_old(half_a_day, 3.0)
-    opened = past(half_a_day)
-    cut_ms = START_MS + 20 * QUARTER_MS + 333_333
-    whole = sum(one.witnessed_ms for one in opened.tallies([START_MS, START_MS + DAY_MS]))
-    parts = sum(one.witnessed_ms for one in opened.tallies([START_MS, cut_ms, START_MS + DAY_MS]))
-    first = sum(one.witnessed_ms for one in opened.tallies([START_MS, cut_ms]))
-    opened.close()
-    assert whole - 100 <= parts <= whole
-    assert first == pytest.approx(8 * (cut_ms - START_MS), rel=0.001)
-
-
-@pytest.mark.more
 def test_a_coarse_strip_still_fills_the_time(half_a_day: pathlib.Path) -> None:
     grow_old(half_a_day, 3.0)
     opened = past(half_a_day)
@@ -144,36 +117,6 @@ def test_a_restless_machine_is_made_coarse_before_its_day_is_over(tmp_path: path
     assert many > 30_000
     assert rows(tmp_path, "interval") < 10_500
     assert bills(tmp_path)[By.GPU] == before[By.GPU]
-
-
-def idle_of(folder: pathlib.Path, jobs: list[tuple[str, str]]) -> list[Interval]:
-    """Record a hundredth of a second of each user's idle job, of the first ten a little more; return what is told."""
-    record(folder, [status(START_S + second, gpu_status(0, Activity.FREE)) for second in range(3)])
-    database = sqlite3.connect(folder / FILE_NAME)
-    crews = [(1000 + at, at, json.dumps([[user, job, at]])) for at, (user, job) in enumerate(jobs)]
-    database.executemany("INSERT INTO crew (id, digest, holders) VALUES (?, ?, ?)", crews)
-    spans = [(START_MS + 3000 + 10 * at, 11 if at < 10 else 10, at + 1000) for at in range(len(jobs))]
-    columns = "card, begin, turn, span, witnessed, activity, crew"
-    database.executemany(f"INSERT INTO interval ({columns}) VALUES (1, ?, 0, 10, ?, 'idle', ?)", spans)
-    database.commit()
-    database.close()
-    opened = past(folder)
-    found = [one for one in opened.tallies([START_MS, START_MS + DAY_MS]) if one.activity is Activity.IDLE]
-    opened.close()
-    return found
-
-
-def test_however_many_names_a_user_gives_jobs_a_report_has_a_limited_number_of_them_and_all_hours(
-    tmp_path: pathlib.Path,
-) -> None:
-    """Who changes the name of a process each second would make each report as long as a day has seconds."""
-    found = idle_of(tmp_path, [("eve", f"job {number}") for number in range(12_000)])
-    assert len(found) <= 10_001
-    assert sum(one.witnessed_ms for one in found) == 120_010
-    names_of = {party.job for one in found for party in one.parties}
-    assert {party.user for one in found for party in one.parties} == {"eve"}
-    assert MANY_JOBS in names_of
-    assert {f"job {number}" for number in range(10)} <= names_of, "those with the most time keep theirs"
 
 
 def test_jobs_of_seconds_are_put_together_where_there_are_many_and_stay_their_users(tmp_path: pathlib.Path) -> None:
@@ -215,34 +158,6 @@ def test_what_is_too_old_goes_and_the_rest_stays_also_after_a_reload_that_change
     oldest_h = 90 - 48  # and of that one, the beginning is too old
     assert [(one.begin_ms - START_MS) // 3_600_000 for one in strip] == [h for h in range(0, 96, 6) if h > oldest_h]
     assert rows(tmp_path, "crew") == 1
-
-
-def test_a_clock_that_is_wrong_for_some_hours_clears_nothing_away(tmp_path: pathlib.Path) -> None:
-    free = gpu_status(0, Activity.FREE)
-    hours = [status(START_S + second, free) for second in range(7200)]
-    record(tmp_path, hours)
-    for days in (1.0, 30_000.0, 30_000.5, 2.0, 2.1):
-        grow_old(tmp_path, days, keep_ms=90 * DAY_MS)
-        assert bills(tmp_path)[By.GPU].total.observed_ms == 7_199_000
-    grow_old(tmp_path, 100.0, keep_ms=90 * DAY_MS)
-    grow_old(tmp_path, 101.1, keep_ms=90 * DAY_MS)
-    assert bills(tmp_path)[By.GPU].total.observed_ms == 0, (
-        "after a machine was off for long, what is too old goes a day later"
-    )
-
-
-def test_after_a_clock_that_was_a_year_ahead_for_days_history_gets_coarser_again(tmp_path: pathlib.Path) -> None:
-    def restless(day: float) -> Iterable[Status]:
-        kinds = itertools.cycle((Activity.BUSY, Activity.IDLE))
-        return (
-            status(START_S + day * 86400 + second, gpu_status(0, next(kinds), holder()))
-            for second in range(0, 1200, 2)
-        )
-
-    record(tmp_path, itertools.chain(restless(0), restless(400), restless(402)), keep_days=1000)
-    assert rows(tmp_path, "interval") < 700, "what came before is coarse"
-    record(tmp_path, itertools.chain(restless(1), restless(3), restless(5)), keep_days=1000)
-    assert 1100 < rows(tmp_path, "interval") < 1400, "of this and of the wrong time only the last day is exact"
 
 
 @pytest.mark.more

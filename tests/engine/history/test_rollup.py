@@ -5,25 +5,24 @@ import sqlite3
 import tempfile
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from itertools import pairwise
 from threading import RLock
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fallow.actuators.files.state_folder import private_file
 from fallow.core.activity import UNUSED, Activity
 from fallow.core.interval import NOBODY, Card, Party
 from fallow.core.money import Prices
 from fallow.engine.history.collector import QUARTER_MS, Batch, Piece, parties_of_text, text_of_parties
+from fallow.engine.history.marks import mark
 from fallow.engine.history.reader import HistoryReader
 from fallow.engine.history.retention import age
-from fallow.engine.history.rollup import STEPS_MS, roll_on, rolled_until_ms
+from fallow.engine.history.rollup import MARK, STEPS_MS, roll_on
 from fallow.engine.history.series import SPANS, PlotSpan, Step, steps_of
 from fallow.engine.history.store import FILE_NAME, LastWritten, Store
 from fallow.engine.history.writer import HistoryWriter
-from tests.engine.history.life import gpu_status, holder, past, status, without_rollup
+from tests.engine.history.life import gpu_status, holder, opened_store, status
 from tests.length import examples
 from tests.places import LIMIT_S
 
@@ -54,10 +53,9 @@ acts = st.lists(
 def a_store() -> Iterator[tuple[Store, LastWritten]]:
     with tempfile.TemporaryDirectory() as folder:
         last: LastWritten = {}
-        store = Store(private_file(folder, FILE_NAME), last)
-        store.database.execute("PRAGMA synchronous = OFF")
-        yield store, last
-        store.close()
+        with opened_store(pathlib.Path(folder), last) as store:
+            store.database.execute("PRAGMA synchronous = OFF")
+            yield store, last
 
 
 def summed(database: sqlite3.Connection) -> list[tuple[object, ...]]:
@@ -67,7 +65,7 @@ def summed(database: sqlite3.Connection) -> list[tuple[object, ...]]:
         found += database.execute(
             f"SELECT card, {step}, begin / {step} * {step}, activity, crew, sum(witnessed) FROM interval "
             "WHERE begin < ? GROUP BY 1, 3, activity, crew HAVING sum(witnessed) > 0",
-            (rolled_until_ms(database),),
+            (mark(database, MARK),),
         ).fetchall()
     return sorted(found, key=repr)
 
@@ -153,41 +151,10 @@ def recorded(folder: pathlib.Path, hours: range, told: list[str]) -> None:
     history.close()
 
 
-def test_the_history_of_an_older_fallow_is_plotted_at_once_and_summed_up_a_day_at_a_time(
-    tmp_path: pathlib.Path,
-) -> None:
-    sentences: list[str] = []
-    recorded(tmp_path, range(0, 24 * 6, 8), sentences)
-    with closing(sqlite3.connect(tmp_path / FILE_NAME, isolation_level=None)) as database:
-        rows = database.execute("SELECT * FROM interval").fetchall()
-        without_rollup(database)
-    until_ms = START_MS + 24 * 6 * HOUR_MS
-
-    def plotted() -> tuple[Step, ...]:
-        opened = past(tmp_path)
-        steps = steps_of(opened, opened.cards(), until_ms, SPANS["30d"], PRICES)
-        opened.close()
-        return steps
-
-    before = plotted()
-    assert sum(step.spent_ms.get(Activity.IDLE, 0) for step in before) == 18 * 2 * 6000
-    store = Store(str(tmp_path / FILE_NAME), {})
-    marks = [rolled_until_ms(store.database)]
-    while roll_on(store.database, until_ms):
-        marks.append(rolled_until_ms(store.database))
-        assert plotted() == before
-    assert marks[0] == 0
-    assert [after - before for before, after in pairwise(marks[1:])] == [24 * HOUR_MS] * 4
-    assert store.database.execute("SELECT * FROM interval").fetchall() == rows, "no row is changed or lost"
-    store.close()
-    assert plotted() == before
-    assert sentences == []
-
-
 def test_a_daemon_sums_up_what_is_over_and_leaves_what_still_grows(tmp_path: pathlib.Path) -> None:
     sentences: list[str] = []
     recorded(tmp_path, range(10), sentences)
     with closing(sqlite3.connect(tmp_path / FILE_NAME)) as database:
-        assert rolled_until_ms(database) == START_MS + 8 * HOUR_MS
+        assert mark(database, MARK) == START_MS + 8 * HOUR_MS
         assert sorted(database.execute("SELECT * FROM rollup").fetchall(), key=repr) == summed(database) != []
     assert sentences == []

@@ -1,7 +1,6 @@
 """Readings over time: their means, for pictures; what was not read is in no mean."""
 
 import pathlib
-import sqlite3
 from collections.abc import Iterable
 
 import pytest
@@ -13,9 +12,8 @@ from fallow.core.value import replace
 from fallow.engine.history.collector import Collector
 from fallow.engine.history.retention import age
 from fallow.engine.history.samples import SAMPLE_S
-from fallow.engine.history.store import FILE_NAME, MIGRATIONS, Store
 from fallow.engine.history.writer import HistoryWriter
-from tests.engine.history.life import gpu_status, holder, past, status, without_rollup
+from tests.engine.history.life import gpu_status, holder, opened_store, past, status
 from tests.places import LIMIT_S
 
 START = 1_790_002_800  # an hour begins here
@@ -56,15 +54,6 @@ def test_samples_are_the_means_of_what_was_read_and_a_missing_reading_is_none(tm
     assert [one.power_w for one in both] == [300.0], "the mean of what was read"
 
 
-def test_a_time_at_which_nobody_looked_has_no_sample(tmp_path: pathlib.Path) -> None:
-    seconds = [*range(SAMPLE_S), *range(10 * SAMPLE_S, 11 * SAMPLE_S)]
-    record(tmp_path, (status(START + second, busy()) for second in seconds))
-    opened = past(tmp_path)
-    found = [one.at_s - START for one in opened.samples(UUID, START, START + HOUR_S, SAMPLE_S)]
-    opened.close()
-    assert found == [0, 10 * SAMPLE_S]
-
-
 def test_samples_get_coarser_with_age_and_their_means_stay(tmp_path: pathlib.Path) -> None:
     loads = [0.2, 0.4, 0.9]
     record(
@@ -76,10 +65,9 @@ def test_samples_get_coarser_with_age_and_their_means_stay(tmp_path: pathlib.Pat
     )
     numbers: list[int] = []
     for hours in (0, 12, 72):
-        store = Store(str(tmp_path / FILE_NAME), {})
-        age(store, (START + hours * HOUR_S + 2 * HOUR_S) * 1000, FOR_EVER_MS)
-        (number,) = store.database.execute("SELECT count(*) FROM sample").fetchone()
-        store.close()
+        with opened_store(tmp_path) as store:
+            age(store, (START + hours * HOUR_S + 2 * HOUR_S) * 1000, FOR_EVER_MS)
+            (number,) = store.database.execute("SELECT count(*) FROM sample").fetchone()
         numbers.append(number)
         opened = past(tmp_path)
         found = opened.samples(UUID, START, START + 3 * HOUR_S, HOUR_S)
@@ -91,31 +79,12 @@ def test_samples_get_coarser_with_age_and_their_means_stay(tmp_path: pathlib.Pat
 
 def test_samples_that_are_too_old_go(tmp_path: pathlib.Path) -> None:
     record(tmp_path, [status(START + hour * HOUR_S + second, busy()) for hour in (0, 20, 40) for second in (0, 1)])
-    store = Store(str(tmp_path / FILE_NAME), {})
-    age(store, (START + 40 * HOUR_S + 2) * 1000, 24 * HOUR_S * 1000)
-    store.close()
+    with opened_store(tmp_path) as store:
+        age(store, (START + 40 * HOUR_S + 2) * 1000, 24 * HOUR_S * 1000)
     opened = past(tmp_path)
     found = opened.samples(UUID, START, START + 48 * HOUR_S, HOUR_S)
     opened.close()
     assert [(one.at_s - START) // HOUR_S for one in found] == [20, 40]
-
-
-def test_a_file_of_an_older_fallow_gets_the_table_and_keeps_its_hours(tmp_path: pathlib.Path) -> None:
-    record(tmp_path, [status(START + second, busy()) for second in range(10)])
-    database = sqlite3.connect(tmp_path / FILE_NAME, isolation_level=None)
-    without_rollup(database)
-    database.execute("DROP TABLE sample")
-    for column in ("energy", "metered"):  # a later version added them
-        database.execute(f"ALTER TABLE interval DROP COLUMN {column}")
-    before = next(number for number, script in enumerate(MIGRATIONS) if "CREATE TABLE sample" in script)
-    database.execute(f"PRAGMA user_version = {before}")
-    database.close()
-    record(tmp_path, [status(START + second, busy()) for second in range(20, 30)])
-    opened = past(tmp_path)
-    assert len(opened.samples(UUID, START, START + 60, SAMPLE_S)) == 1
-    spent = opened.spent(UUID, START * 1000, (START + 60) * 1000, 60_000)
-    opened.close()
-    assert sum(one.witnessed_ms for one in spent) == 18_000
 
 
 def test_what_nobody_fetches_does_not_grow_for_ever() -> None:

@@ -1,13 +1,10 @@
 """The journal: verdicts, actions and outcomes.
 
 It is SQLite, and every row is synced before it is reported: after a kill at any moment every written row is there. A
-process has one connection, shared by its threads; the file is never opened beside it, because closing any descriptor
-of a file drops all locks that the process has on it. There is no write-ahead log: rows are rare, and so there is no
-second file that could be removed, or that a close could delete while another process uses it.
+process has one connection, shared by its threads.
 
-What cannot be written waits in memory (some hundred rows), and is written as soon as possible. A file that was
-removed or is damaged is replaced by a new one; the damaged one is kept beside it. Each is reported once, with the
-time since when rows are missing. Policies do not depend on any of it.
+What cannot be written waits in memory (some hundred rows), and the daemon tries again every few seconds. A file that
+cannot be read as ours is renamed once, and a new one begins. Policies do not depend on any of it.
 """
 
 import sqlite3
@@ -19,9 +16,9 @@ from typing import TYPE_CHECKING
 from fallow.core.errors import FallowError
 from fallow.core.findings import Event, Evidence, Verdict
 from fallow.core.reasons import Reason
-from fallow.engine.history import journal_file, sqlite_file, tables
-from fallow.engine.history.journal_file import FILE_NAME, Row
-from fallow.engine.history.own_file import OwnFile
+from fallow.engine.history import journal_file, sqlite_file
+from fallow.engine.history.journal_file import FILE_NAME, SCHEMA, Row
+from fallow.engine.history.sqlite_file import OwnFile
 
 if TYPE_CHECKING:
     from fallow.engine.machine.world import World
@@ -32,8 +29,7 @@ _MOST_ROWS = 20_000
 _MOST_WAITING = 500
 _PATIENCE_S = 2.0  # for another process that writes; after one failure the next rows wait less
 _LESS_PATIENCE_S = 0.05
-_TURNS = 4  # ticks from one try to the next: each may wait for another process that writes
-_TRIES = 3  # as it is; with its tables made again; in a new file
+_TURNS = 4  # ticks from one try to the next
 
 
 def open_journal(world: "World", tell: Callable[[str], None]) -> "Journal":
@@ -62,18 +58,15 @@ class Journal:
         self._most_rows = most_rows
         self._trim_each = max(1, most_rows // 40)
         self._lock = RLock()
-        self._file = OwnFile(
-            FILE_NAME, self._folder_path, self._connected, self._notice_older_copy, self._say_it_was_taken_away
-        )
+        self._file = OwnFile(FILE_NAME, self._folder_path, SCHEMA, _PATIENCE_S)
         self._waiting: deque[Row] = deque(maxlen=_MOST_WAITING)
         self._lost = 0
         self._turns = 0
         self._since_s: float | None = None
         """Since when rows wait, while they do."""
+        self._was_open = False
         self._told = ""
-        self._newest: tuple[int, float] | None = None
-        """The number and the time of the last row that this process has written to the file, or found in it."""
-        self._try_to(lambda: None)
+        self._try_to(self._file.database)
 
     def verdict(self, verdict: Verdict, keys: Iterable[str]) -> None:
         """Record what was found, with its readings."""
@@ -125,11 +118,11 @@ class Journal:
             if self._waiting:
                 self._try_to(self._write_waiting)
             missing = len(self._waiting) + self._lost
-            if missing and self._file.was_open:
+            if missing and self._was_open:
                 since = sqlite_file.clock_time(self._wall_s() if self._since_s is None else self._since_s)
                 self._tell(f"{_rows(missing)} of the journal since {since} could not be written: {self._told}")
             self._waiting.clear()
-            self._file.let_go()
+            self._file.close()
 
     def _write(
         self, kind: str, subject: str, finding: str, because: str | Reason, evidence: Evidence, keys: Iterable[str]
@@ -142,78 +135,66 @@ class Journal:
             self._try_to(self._write_waiting)
 
     def _write_waiting(self) -> None:
-        """Write all rows that wait, in one transaction; again in a new file if this one was removed meanwhile."""
-        while True:
-            database = self._file.database()
-            last = journal_file.write(database, self._waiting)
-            if self._file.is_there:
-                break
+        """Write all rows that wait, in one transaction."""
+        database = self._file.database()
+        last = journal_file.write(database, self._waiting)
         first = last - len(self._waiting)
-        self._newest = (last, self._waiting[-1].wall_s) if self._waiting else self._newest
         self._waiting.clear()
         # By the numbers in the file: most processes write a few rows and end, and together they write any number.
         if first // self._trim_each != last // self._trim_each:
             journal_file.trim(database, self._most_rows)
 
     def _try_to(self, action: Callable[[], object]) -> bool:
-        """Perform a write; return whether it worked. The caller goes on in any case."""
+        """Read or write, in a new file if this one is damaged; return whether it worked."""
         with self._lock:
-            for tries_left in reversed(range(_TRIES)):
+            try:
                 try:
-                    self._file.database()
                     action()
-                except (OSError, sqlite3.Error, FallowError) as error:
-                    if not self._failed(error, tries_left):
-                        return False
-                else:
-                    self._went_well()
-                    return True
-            return False
-
-    def _failed(self, error: Exception, tries_left: int) -> bool:
-        """Return whether to try again at once, in a new file. Each reason is reported once."""
-        refused = tables.is_refusal(error)
-        again = tries_left < _TRIES - 1
-        damaged = sqlite_file.says_damaged(error) or (refused and again and self._waiting and not self._file.is_new)
-        same = self._file.is_there
-        self._file.let_go()
-        if tries_left and ((refused and not again) or (damaged and not same)):
-            return True  # its tables are made again; or another process has set it aside already
-        if damaged and self._set_aside(error) and tries_left:
+                except (sqlite3.Error, FallowError) as error:
+                    self._set_aside(error)
+                    action()
+            except (OSError, sqlite3.Error, FallowError) as error:
+                self._failed(error)
+                return False
+            self._went_well()
             return True
+
+    def _set_aside(self, error: Exception) -> None:
+        """Rename a damaged journal; raise any other error again."""
+        if not sqlite_file.says_damaged(error):
+            raise error
+        kept = self._file.set_aside()
+        if kept is not None:
+            self._tell(f"the journal was damaged ({error}): it is kept as {kept}, and a new one begins")
+
+    def _failed(self, error: Exception) -> None:
+        """Report each reason once."""
+        self._reopen(_LESS_PATIENCE_S)
         if self._since_s is None:
             self._since_s = self._wall_s()
         if isinstance(self._folder, FallowError):
             self._say_once(f"no journal is kept: {error}")
-        elif not self._file.was_open:
+        elif not self._was_open:
             why = (isinstance(error, OSError) and error.strerror) or error
             self._say_once(f"no journal is kept in {self._folder} for now: {why}")
-        elif not damaged or not tries_left:
+        else:
             self._say_once(f"the journal in {self._folder} cannot be written now: {error}")
-        return False
 
     def _went_well(self) -> None:
         """Report after a problem that it is over, and whether rows were lost."""
+        self._was_open = True
         if self._since_s is None or self._waiting:
             return
         since = sqlite_file.clock_time(self._since_s)
         self._tell(
             f"the journal is written again{f'; {_rows(self._lost)} since {since} are lost' * bool(self._lost)}"
         )
-        self._file.wait_for_others(_PATIENCE_S)
+        self._reopen(_PATIENCE_S)
         self._since_s, self._lost, self._told = None, 0, ""
 
-    def _set_aside(self, error: Exception) -> bool:
-        """Keep a damaged journal beside a new one; return whether that worked."""
-        try:
-            kept = self._file.set_aside()
-        except OSError as refusal:
-            self._say_once(f"the journal in {self._folder} is damaged ({error}), and stays: {refusal.strerror}")
-            return False
-        when = sqlite_file.clock_time(self._wall_s())
-        self._tell(f"the journal was damaged ({error}): rows from before {when} are in {kept}, and a new one begins")
-        self._newest = None
-        return True
+    def _reopen(self, patience_s: float) -> None:
+        self._file.close()
+        self._file.patience_s = patience_s
 
     def _say_once(self, sentence: str) -> None:
         if sentence != self._told:
@@ -224,25 +205,6 @@ class Journal:
         if isinstance(self._folder, FallowError):
             raise self._folder
         return self._folder
-
-    def _connected(self, path: str) -> tuple[sqlite3.Connection, bool]:
-        return journal_file.connected(path, _PATIENCE_S if self._since_s is None else _LESS_PATIENCE_S)
-
-    def _notice_older_copy(self, database: sqlite3.Connection) -> None:
-        """Report rows that a copy lacks which was written over the file, or put in its place."""
-        self._newest = self._newest or journal_file.newest(database)
-        since_s = None if self._newest is None else journal_file.missing_since_s(database, *self._newest)
-        if since_s == 0:  # another process has begun a new one
-            self._say_it_was_taken_away()
-        elif since_s is not None:
-            self._newest = None
-            since, when = sqlite_file.clock_time(since_s), sqlite_file.clock_time(self._wall_s())
-            self._tell(f"the journal was replaced by an older copy: rows from between {since} and {when} are gone")
-
-    def _say_it_was_taken_away(self) -> None:
-        when = sqlite_file.clock_time(self._wall_s())
-        self._tell(f"the journal was taken away: rows from before {when} are gone, and a new one begins")
-        self._newest = None
 
 
 def _rows(number: int) -> str:

@@ -17,9 +17,8 @@ from fallow.engine.history import rollup
 from fallow.engine.history import samples as sampled
 from fallow.engine.history.collector import QUARTER_MS, parties_of_text
 from fallow.engine.history.samples import Sample
-from fallow.engine.history.sane import number, sane
-from fallow.engine.history.sqlite_file import open_read_only
-from fallow.engine.history.store import FILE_NAME, MIGRATIONS, WITH_ENERGY, WITH_ROLLUP, version_of
+from fallow.engine.history.sqlite_file import open_read_only, version_of
+from fallow.engine.history.store import FILE_NAME, SCHEMA
 
 # An interval lies in one quarter of an hour, so that those which reach into a span begin at most a quarter before it.
 _REACHING_IN = "card = ? AND begin >= ? AND begin < ? AND begin + span > ?"
@@ -30,12 +29,8 @@ _INSIDE = (
     "ELSE {0} * (min(begin + span, :until) - max(begin, :since)) / span END"
 )
 _KINDS = {activity.value: activity for activity in Activity}
-_UNKNOWN = Activity.UNKNOWN
-"""What a GPU did whose activity is a word that we do not know: that of a damaged file."""
 _MOST_TALLIES = 20_000
 _LEAST_NAMED = 8
-_OLDEST_READ = 3
-"""The first version of the tables that is read as it is; only energy is missing there."""
 
 
 _Sums = dict[tuple[str, tuple[Party, ...]], list[int]]
@@ -75,11 +70,8 @@ class HistoryReader:
         database: Callable[[], sqlite3.Connection],
         lock: RLock,
         close: Callable[[], None] = _leave,
-        version: int = len(MIGRATIONS),
     ) -> None:
-        """`database` is called for each question: a shared one may have been replaced. `version`: of its tables."""
-        self._energy = ("energy", "metered") if version >= WITH_ENERGY else ()
-        self._has_rollup = version >= WITH_ROLLUP
+        """`database` is called for each question: a shared one may have been replaced."""
         self._database = database
         self._lock = lock
         self._crews: dict[int, tuple[Party, ...]] = {}
@@ -104,7 +96,7 @@ class HistoryReader:
         The hours of any report come from these: a few rows for each day, however long history is. Any user can run
         jobs of new names without end: where there are too many, those with the least time are not named.
         """
-        summed = [f"coalesce(sum({_INSIDE.format(sane(name))}), 0)" for name in ("witnessed", *self._energy)]
+        summed = [f"coalesce(sum({_INSIDE.format(name)}), 0)" for name in ("witnessed", "energy", "metered")]
         question = (
             f"SELECT activity, holders, {', '.join(summed)} FROM interval LEFT JOIN crew ON crew.id = crew "  # noqa: S608  no part from outside
             f"WHERE card = :card AND {_BETWEEN} "
@@ -122,18 +114,18 @@ class HistoryReader:
                         for at, more in enumerate((ms, *energy)):
                             so_far[at] += more
                     for (activity, parties), (ms, energy_mj, metered_ms) in _few(sums, most).items():
-                        kind = _KINDS.get(activity, _UNKNOWN)
+                        kind = _KINDS[activity]
                         found.append(Interval(uuid, begin_ms, end_ms, ms, kind, parties, energy_mj, metered_ms))
         return found
 
     def quarters(self, since_ms: int, until_ms: int) -> list[tuple[int, Activity, int]]:
         """Return how long all GPUs together did what in each quarter of an hour: its beginning, what, how long."""
         question = (
-            f"SELECT begin / {QUARTER_MS}, activity, sum({_INSIDE.format(sane('witnessed'))}) FROM interval "  # noqa: S608  the same
+            f"SELECT begin / {QUARTER_MS}, activity, sum({_INSIDE.format('witnessed')}) FROM interval "  # noqa: S608  the same
             f"WHERE card IN (SELECT id FROM card) AND {_BETWEEN} GROUP BY 1, 2 ORDER BY 1"
         )
         rows = self._ask(question, _span(since_ms, until_ms))
-        return [(number * QUARTER_MS, _KINDS.get(activity, _UNKNOWN), ms) for number, activity, ms in rows if ms]
+        return [(number * QUARTER_MS, _KINDS[activity], ms) for number, activity, ms in rows if ms]
 
     def strip(self, uuid: str, since_ms: int, until_ms: int) -> list[Interval]:
         """Return what one GPU did and who held it, in order: equal neighbours are joined, gaps are left out.
@@ -141,7 +133,7 @@ class HistoryReader:
         What is too old to be kept in order is put one after the other inside its quarter of an hour.
         """
         question = (
-            f"SELECT begin, {sane('witnessed')}, activity, crew FROM interval WHERE {_REACHING_IN} "  # noqa: S608  the same
+            f"SELECT begin, witnessed, activity, crew FROM interval WHERE {_REACHING_IN} "  # noqa: S608  the same
             "ORDER BY begin, turn"
         )
         strip: list[Interval] = []
@@ -149,20 +141,20 @@ class HistoryReader:
             rows = self._ask(question, self._reach(uuid, since_ms, until_ms))
             for begin_ms, end_ms, activity, crew in _laid_out(rows, since_ms, until_ms):
                 ms, parties = end_ms - begin_ms, self._parties(crew)
-                _join(strip, Interval(uuid, begin_ms, end_ms, ms, _KINDS.get(activity, _UNKNOWN), parties))
+                _join(strip, Interval(uuid, begin_ms, end_ms, ms, _KINDS[activity], parties))
         return strip
 
     def colours(self, uuid: str, since_ms: int, until_ms: int, finest_ms: int) -> list[tuple[int, int, Activity]]:
         """Return what one GPU did, for a picture: from when, until when, what; short intervals are merged."""
         question = (
-            f"SELECT min(begin), sum({sane('witnessed')}), activity, 0 FROM interval WHERE {_REACHING_IN} "  # noqa: S608  the same
+            f"SELECT min(begin), sum(witnessed), activity, 0 FROM interval WHERE {_REACHING_IN} "  # noqa: S608  the same
             "GROUP BY span >= ?, iif(span >= ?, begin, begin / ?), activity ORDER BY 1"
         )
         with self._one_moment():
             rows = self._ask(question, (*self._reach(uuid, since_ms, until_ms), *[max(1, finest_ms)] * 3))
         joined: list[tuple[int, int, Activity]] = []
         for begin_ms, end_ms, word, _ in _laid_out(rows, since_ms, until_ms):
-            activity = _KINDS.get(word, _UNKNOWN)
+            activity = _KINDS[word]
             if joined and joined[-1][1:] == (begin_ms, activity):
                 joined[-1] = (joined[-1][0], end_ms, activity)
             else:
@@ -172,15 +164,13 @@ class HistoryReader:
     def samples(self, uuid: str, since_s: int, until_s: int, step_s: int) -> list[Sample]:
         """Return the means of one GPU's readings, in steps of some seconds; steps without any are left out."""
         with self._one_moment():
-            if not self._ask(sampled.IS_THERE):  # written by an older fallow
-                return []
             rows = self._ask(sampled.question(step_s), (self._numbers().get(uuid), since_s, until_s))
         return sampled.samples_of(rows)
 
     def spent(self, uuid: str, since_ms: int, until_ms: int, step_ms: int) -> list[Spent]:
         """Return what one GPU did and who held it, for a picture: intervals shorter than a step are merged."""
         question = (
-            f"SELECT min(begin), max(begin + span), sum({sane('witnessed')}), activity, crew FROM interval "  # noqa: S608  the same
+            "SELECT min(begin), max(begin + span), sum(witnessed), activity, crew FROM interval "  # noqa: S608  the same
             f"WHERE {_REACHING_IN} GROUP BY span >= ?, iif(span >= ?, begin, begin / ?), activity, crew ORDER BY 1"
         )
         with self._one_moment():
@@ -193,9 +183,9 @@ class HistoryReader:
             numbers = self._numbers()
             cards = [numbers[uuid] for uuid in uuids if uuid in numbers]
             rolled_ms = since_ms
-            if self._has_rollup and step_ms in rollup.STEPS_MS:
-                (found,) = self._ask(rollup.MARK) or [(0,)]
-                rolled_ms = max(since_ms, min(number(found[0]), until_ms // step_ms * step_ms))
+            if step_ms in rollup.STEPS_MS:
+                ((until_mark_ms,),) = self._ask("SELECT at FROM mark WHERE name = ?", (rollup.MARK,))
+                rolled_ms = max(since_ms, min(int(until_mark_ms), until_ms // step_ms * step_ms))
             parts = ((rollup.ROLLED, since_ms, rolled_ms), (rollup.PLAIN, rolled_ms, until_ms))
             sums, watched = rollup.questions(len(cards))
             spent: list[Spent] = []
@@ -205,16 +195,14 @@ class HistoryReader:
                     values = (step_ms, *cards, begin_ms, end_ms)
                     spent += self._spent(self._ask(sums.format(**table), values))
                     seen += self._ask(watched.format(**table), values)
-            read = []
-            if self._ask(sampled.IS_THERE):
-                values = (*cards, since_ms // 1000, until_ms // 1000 + 1)
-                read = self._ask(sampled.question_of_many(step_ms // 1000, len(cards)), values)
+            values = (*cards, since_ms // 1000, until_ms // 1000 + 1)
+            read = self._ask(sampled.question_of_many(step_ms // 1000, len(cards)), values)
         return WholeSteps(spent, seen, sampled.sums_of(read))
 
     def _spent(self, rows: list[tuple[Any, ...]]) -> list[Spent]:
         crews = {crew: self._parties(crew) for crew in {row[4] for row in rows}}
         return [
-            Spent(begin, end, witnessed, _KINDS.get(activity, _UNKNOWN), crews[crew])
+            Spent(begin, end, witnessed, _KINDS[activity], crews[crew])
             for begin, end, witnessed, activity, crew in rows
             if witnessed
         ]
@@ -275,12 +263,10 @@ def open_history(folder: str) -> HistoryReader | None:
     if version == 0:  # it exists, and nothing is written yet
         database.close()
         return None
-    if not _OLDEST_READ <= version <= len(MIGRATIONS):
+    if version != SCHEMA.version:
         database.close()
-        newer = version > len(MIGRATIONS)
-        remedy = "update fallow to read it" if newer else "`fallow up` of this version converts it when it starts"
-        raise FallowError(f"history in {folder} was written by {'a newer' if newer else 'an older'} fallow; {remedy}")
-    return HistoryReader(lambda: database, RLock(), database.close, version)
+        raise FallowError(f"history in {folder} has not the tables of this fallow")
+    return HistoryReader(lambda: database, RLock(), database.close)
 
 
 def _span(since_ms: int, until_ms: int) -> dict[str, object]:

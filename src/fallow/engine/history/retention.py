@@ -3,7 +3,7 @@
     samples      every 30 s for two hours, then every 5 minutes for two days, then every hour (see samples.py)
     intervals    as they were for a day, or the last 50,000 of them where they are more; then, of each GPU and
                  quarter of an hour, one for each activity and set of parties, with the time witnessed of it
-    everything   deleted after the days to keep, by a clock that has not just jumped ahead
+    everything   deleted after the days to keep
 
 No time is lost or added by this: the hours of each GPU and each day are the same before and after, and so are the
 shares of users, to a millisecond, and the energy. What is given up is the pids, the order inside a quarter of an
@@ -16,7 +16,7 @@ from typing import NamedTuple
 from fallow.core.interval import Party, without_jobs
 from fallow.engine.history import samples
 from fallow.engine.history.collector import QUARTER_MS, parties_of_text, text_of_parties
-from fallow.engine.history.marks import clock_is_trusted, mark, set_mark
+from fallow.engine.history.marks import mark, set_mark
 from fallow.engine.history.sqlite_file import transaction
 from fallow.engine.history.store import INSERT, Store
 
@@ -35,10 +35,7 @@ def age(store: Store, now_ms: int, keep_ms: int, most_exact: int = _MOST_EXACT) 
         with transaction(store.database):
             samples.coarsen(store.database, card, now_ms // 1000)
     _coarsen_intervals(store, cards, now_ms, most_exact)
-    with transaction(store.database):
-        trusted = clock_is_trusted(store.database, now_ms)
-    if trusted:
-        _clear(store, cards, now_ms - keep_ms)
+    _clear(store, cards, now_ms - keep_ms)
     if not 0 <= now_ms - mark(store.database, "crews_cleared") < DAY_S * 1000:
         _clear_crews(store, now_ms)
 

@@ -14,7 +14,6 @@ from typing import Any
 from fallow.core.gpu_status import GpuStatus, load_of
 from fallow.core.unknown import Unknown
 from fallow.core.value import value
-from fallow.engine.history.sane import sane
 
 SAMPLE_S = 30
 _FINE_S = 2 * 3600
@@ -22,13 +21,12 @@ _MIDDLE_S = 2 * 86_400
 COARSER = ((SAMPLE_S, 300, _FINE_S), (300, 3600, _MIDDLE_S))
 """Samples of the first length in seconds become samples of the second, after the third."""
 TABLE = """
-    CREATE TABLE sample (
+    CREATE TABLE IF NOT EXISTS sample (
         card INTEGER NOT NULL, at INTEGER NOT NULL, span INTEGER NOT NULL,
         load INTEGER NOT NULL, loads INTEGER NOT NULL, memory INTEGER NOT NULL, memories INTEGER NOT NULL,
         power INTEGER NOT NULL, powers INTEGER NOT NULL, heat INTEGER NOT NULL, heats INTEGER NOT NULL,
         PRIMARY KEY (card, at, span)) WITHOUT ROWID
 """
-IS_THERE = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'sample'"
 _ADD = """
     INSERT INTO sample VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
     ON CONFLICT DO UPDATE SET
@@ -38,7 +36,7 @@ _ADD = """
         heat = heat + excluded.heat, heats = heats + excluded.heats
 """
 _NAMES = ("load", "loads", "memory", "memories", "power", "powers", "heat", "heats")
-_SUMS = f"{', '.join(f'sum({sane(name)})' for name in _NAMES)} FROM sample WHERE card = ?"
+_SUMS = f"{', '.join(f'sum({name})' for name in _NAMES)} FROM sample WHERE card = ?"
 _MIB = 2**20
 _PER_UNIT = 1000
 _COLUMNS = (("load", "loads"), ("memory", "memories"), ("power", "powers"), ("heat", "heats"))
@@ -125,7 +123,7 @@ def question(step_s: int) -> str:
 def question_of_many(step_s: int, cards: int) -> str:
     """Return the question for several GPUs: of each step and reading the sum of their means, and of how many."""
     which = f"card IN ({', '.join(['?'] * cards)}) AND at >= ? AND at < ?"
-    means = ", ".join(f"1.0 * sum({sane(of)}) / nullif(sum({sane(number)}), 0) AS {of}" for of, number in _COLUMNS)
+    means = ", ".join(f"1.0 * sum({of}) / nullif(sum({number}), 0) AS {of}" for of, number in _COLUMNS)
     of_card = f"SELECT at / {step_s:d} * {step_s:d} AS step, {means} FROM sample WHERE {which} GROUP BY card, 1"  # noqa: S608  no part from outside
     return f"SELECT step, {', '.join(f'sum({of}), count({of})' for of, _ in _COLUMNS)} FROM ({of_card}) GROUP BY step"  # noqa: S608  the same
 

@@ -12,7 +12,6 @@ from collections.abc import Callable
 
 from fallow.core.errors import FallowError
 from fallow.core.gpu_status import Status
-from fallow.engine.history import cells
 from fallow.engine.history.collector import Batch, Collector
 from fallow.engine.history.file import HistoryFile
 from fallow.engine.history.reader import HistoryReader
@@ -20,7 +19,6 @@ from fallow.engine.history.retention import HOUR_MS, age
 from fallow.engine.history.rollup import roll_on
 from fallow.engine.history.sqlite_file import clock_time
 from fallow.engine.history.store import Store
-from fallow.engine.history.tables import is_refusal
 from fallow.engine.machine.background import Background
 
 KEEP_DAYS = 90.0
@@ -45,13 +43,11 @@ class HistoryWriter:
         """`tell` gets a sentence when history cannot be kept, and one when it can again."""
         self._tell = tell
         self._gatherer = Collector(longest_gap_s)
-        self._wall_s = 0.0
-        self._writer = _Writer(folder, round(keep_days * _DAY_MS), lambda: self._wall_s)
+        self._writer = _Writer(folder, round(keep_days * _DAY_MS))
         self._flushed_s: float | None = None
 
     def record(self, status: Status) -> None:
         """Record one tick. Never waits for the disk and never fails because of it."""
-        self._wall_s = status.wall_s
         self._gatherer.take(status)
         if self._flushed_s is None or not 0 <= status.wall_s - self._flushed_s < _FLUSH_S:
             self._flushed_s = status.wall_s
@@ -95,13 +91,12 @@ class HistoryWriter:
 class _Writer:
     """Writes one batch at a time beside the loop. A batch that could not be written stays until it can."""
 
-    def __init__(self, folder: str, keep_ms: int, wall_s: Callable[[], float]) -> None:
+    def __init__(self, folder: str, keep_ms: int) -> None:
         self.sentences: deque[str] = deque()
-        self.file = HistoryFile(folder, self.sentences.append, wall_s)
+        self.file = HistoryFile(folder, self.sentences.append)
         self._folder = folder
         self.keep_ms = keep_ms
         self._aged_ms: int | None = None
-        self._is_mended = False
         self._trouble = 0
         self._written_ms: int | None = None
         self._unwritten: Batch | None = None
@@ -177,27 +172,9 @@ class _Writer:
                     self._aged_ms = now_ms
                     age(store, now_ms, self.keep_ms)
                 roll_on(store.database, now_ms)
-            self._is_mended = False
         except sqlite3.Error as error:
-            if is_refusal(error):
-                self._mend(store, error)
-            else:
-                self._failed(error)
-        except (ValueError, TypeError, OverflowError) as error:
-            self._mend(store, error)
-
-    def _mend(self, store: Store, error: Exception) -> None:
-        """Make zero the numbers that a disk has changed: with them, history would get coarser never again."""
-        store.forget()  # the crews of what was not done
-        if self._is_mended:
-            return
-        self._is_mended, self._aged_ms = True, None
-        self.sentences.append(f"some numbers in history are damaged ({error}): they count as nothing from now on")
-        try:
-            with self.file.lock:
-                cells.mend(store.database)
-        except sqlite3.Error as again:
-            self._failed(again)
+            store.forget()  # the crews of what was not done
+            self._failed(error)
 
     def _failed(self, error: Exception) -> None:
         """Report the error once. The file is opened again the next time: the problem may be over."""
