@@ -29,10 +29,9 @@ RightsOf = Callable[[int], AbstractContextManager[None]]
 class LocalHttp:
     """Asks servers of this machine."""
 
-    def __init__(self, clock: Clock, rights_of: RightsOf | None = None, most_bytes: int = _MOST_BYTES) -> None:
+    def __init__(self, clock: Clock, rights_of: RightsOf | None = None) -> None:
         """`rights_of` takes on the rights of a user who named a path, as long as it is entered."""
         self._clock = clock
-        self._most_bytes = most_bytes
         self._rights_of = only_ours if rights_of is None else rights_of
 
     def __call__(
@@ -52,7 +51,7 @@ class LocalHttp:
                 if user not in to.users or (to.port and before != user):
                     return _of_another(where, user)
                 with secured(connection, _any_server(), self._clock, until_s) if to.tls else connection as ready:
-                    return exchange(ready, words, method, self._clock, until_s, self._most_bytes)
+                    return exchange(ready, words, method, self._clock, until_s, _MOST_BYTES)
         except TimeoutError:
             return Unknown(f"{where} did not answer within {limit_s:g} s")
         except (OSError, ValueError, HTTPException, NotPermitted) as error:

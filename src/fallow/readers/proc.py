@@ -18,7 +18,6 @@ from fallow.core.unknown import Unknown
 from fallow.core.value import replace, value
 from fallow.readers.descriptors import open_files
 from fallow.readers.file_trust import trusted_program
-from fallow.readers.owners.cgroups import paths_in
 from fallow.readers.owners.traces import trace
 from fallow.readers.proc_files import MOST_OF_COMMAND, read_start, read_variables
 from fallow.readers.proc_machine import ProcMachine
@@ -199,7 +198,10 @@ class Proc(ProcMachine):
     def cgroups(self, pid: int) -> tuple[str, ...] | None:
         """Return the paths of the cgroups of a process, the unified one first; None if it has ended."""
         raw = read_start(f"{self._root}/{pid}/cgroup", _MOST_OF_CGROUPS)
-        return None if raw is None else paths_in(raw)
+        if raw is None:
+            return None
+        lines = [line.split(b":", 2) for line in raw.split(b"\n")]  # names have all that splitlines ends a line at
+        return tuple(dict.fromkeys(os.fsdecode(line[2]) for line in reversed(lines) if len(line) == 3))
 
     def words(self, pid: int) -> list[str]:
         """Return the first words of the command line, as far as one read goes; none if it has ended."""

@@ -1,28 +1,15 @@
-"""The processes of a unit are searched once for all holders in it, and once more when it is stopped."""
+"""A unit is looked into once more when it is stopped: what it listed is some seconds old."""
 
 import pathlib
-
-import pytest
 
 from fallow.core.findings import Outcome
 from fallow.core.owner import Owner, OwnerKind
 from fallow.engine.machine.world import World
-from fallow.engine.owners.contact import Contact, Recent, contact
+from fallow.engine.owners.contact import Contact, contact
 from fallow.readers.proc import Proc
 
 UNIT = "train-of-a-test.service"
 OWNER = Owner(OwnerKind.SERVICE, UNIT, UNIT, cgroup=f"/system.slice/{UNIT}")
-
-
-class Counting(Proc):
-    """Counts how often all processes are read."""
-
-    reads = 0
-
-    def pids(self) -> list[int]:
-        """Return them, and count."""
-        self.reads += 1
-        return super().pids()
 
 
 def put(root: pathlib.Path, pid: int, terminal: int = 0) -> None:
@@ -33,20 +20,6 @@ def put(root: pathlib.Path, pid: int, terminal: int = 0) -> None:
     (folder / "cgroup").write_text(f"0::/system.slice/{UNIT}\n")
     (folder / "cmdline").write_text("x")
     (folder / "stat").write_text(f"{pid} (x) S 1 {pid} {pid} {terminal} -1 0 " + "0 " * 12 + "100 0 0 " + "0 " * 30)
-
-
-@pytest.mark.more
-def test_all_holders_of_one_unit_cost_one_search(tmp_path: pathlib.Path) -> None:
-    for pid in range(100, 120):
-        put(tmp_path, pid)
-    world = World({})
-    world.proc = proc = Counting(str(tmp_path))
-    recent = Recent(world.clock)
-    for pid in range(100, 120):
-        found = contact(world, OWNER, pid, recent)
-        assert isinstance(found, Contact)
-        assert found.facts.pids == frozenset(range(100, 120))
-    assert proc.reads < 10, "once in some seconds"
 
 
 def test_a_unit_that_has_got_other_work_since_it_was_listed_is_not_stopped(tmp_path: pathlib.Path) -> None:

@@ -133,14 +133,6 @@ def test_a_socket_of_the_user_is_connected_to_and_must_be_served_by_them(
         server.accept()[0].close()
 
 
-def test_the_socket_of_a_users_engine_is_opened_with_their_rights() -> None:
-    """Below /run/user/UID anything may be a link to anywhere."""
-    for each in endpoints(frozenset((12345,))):
-        assert each.named_by is not None or each.users == {0, os.geteuid()}
-    found = LocalHttp(SystemClock())(Endpoint("/run/user/12345/docker.sock", named_by=12345), "GET", "/", {}, 1.0)
-    assert found == Unknown("the server of user 12345 cannot be asked")
-
-
 @pytest.mark.as_root
 def test_a_folder_of_a_user_that_is_a_link_tells_nothing_of_what_is_where_they_may_not_look(
     open_folder: pathlib.Path, tmp_path: pathlib.Path
@@ -210,12 +202,6 @@ def test_nothing_that_a_users_server_answers_is_shown_to_others(answering: Answe
     assert SECRET not in shown
     assert "/home" not in shown
     assert SECRET not in stop_kernel(http, answering(said), "/", {}, KERNEL).words
-
-
-def test_an_answer_of_more_than_a_limit_is_unknown(answering: Answer) -> None:
-    http = LocalHttp(SystemClock(), most_bytes=1000)
-    to = answering(b"HTTP/1.1 200 OK\r\n\r\n" + b"x" * 2000)
-    assert http(to, "GET", "/", {}, 30.0) == Unknown(f"the server at port {to.port} cannot be asked")
 
 
 STAT = "{pid} (sh) S {parent} 1 1 0 -1 4194560 0 0 0 0 0 0 0 0 20 0 1 0 {birth} 1000 25 18446744073709551615"

@@ -20,7 +20,6 @@ from fallow.engine.owners.known import KnownOwners
 from fallow.readers.proc import TICKS_PER_S, Stat
 
 _TABLE_LASTS_S = 0.2
-_MOST_PROCESSES = 4000
 _ENDED = Unknown("its processes have ended", asked=False)
 
 
@@ -51,7 +50,7 @@ class JobProcesses:
         return _Wanted(frozenset(job.members), frozenset() if isinstance(pids, Unknown) else pids)
 
     def rows(self, wanted: _Wanted) -> dict[Process, Stat] | Unknown:
-        """Return all processes of the job; Unknown if it has none any more, or too many."""
+        """Return all processes of the job; Unknown if it has none any more."""
         me, table = os.getpid(), self._rows(wanted.members)
         here = [row for row in table if Process(row.pid, row.birth) in wanted.members]
         groups = {row.group for row in here} - {os.getpgrp()}
@@ -67,8 +66,6 @@ class JobProcesses:
             if process not in found:
                 found[process] = row
                 todo.extend(children.get(row.pid, ()))
-                if len(found) > _MOST_PROCESSES:
-                    return Unknown(f"it has more than {_MOST_PROCESSES} processes")
         return {process: row for process, row in found.items() if row.pid != me} or _ENDED
 
     def _rows(self, members: frozenset[Process]) -> list[Stat]:

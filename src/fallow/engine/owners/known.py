@@ -1,8 +1,7 @@
 """What is known of owners now: asked beside the loop, kept for some seconds, and asked again while it is needed.
 
 Each user's owners are asked in a thread of their own, so that a user whose server or file system hangs keeps nobody
-else's from being asked. Numbers of users without an account share one: containers have thousands of them. A thread
-that has nothing to do ends when another user's is needed.
+else's from being asked.
 """
 
 from collections.abc import Callable
@@ -16,18 +15,11 @@ from fallow.engine.machine.background import Background
 from fallow.engine.machine.world import World
 from fallow.engine.owners.contact import Contact, Recent, contact
 from fallow.readers.owners.traces import trace
-from fallow.readers.proc import user_name
 
 _ASKED_AGAIN_AFTER_S = 10.0
-_PAUSES_FOR_TIMES = 10  # the time that an owner took to answer
-_LONGEST_PAUSE_S = 20.0  # a kernel that begins to work must be noticed
 _FORGOTTEN_AFTER_S = 60.0
 _FORGETS_EVERY_S = 1.0
-_MOST_KNOWN = 1000
-_MOST_THREADS = 64
-_NO_ACCOUNT = -1
 NOT_YET = Unknown("its owner has not answered yet", asked=False)
-_WAITS = Unknown("its owner is asked later: those of many other users are being asked now", asked=False)
 
 Ask = Callable[[World, Owner, int], Contact | Unknown | None]
 
@@ -37,29 +29,20 @@ class _Answer:
     contact: Contact | Unknown | None
     at_s: float
     """When it was asked."""
-    again_s: float
-    """When it is asked again."""
 
 
 class KnownOwners:
     """The owners of processes. `of` and `contact` return at once."""
 
-    def __init__(
-        self,
-        world: World,
-        say: Callable[[str], None],
-        ask: Ask | None = None,
-        most_threads: int = _MOST_THREADS,
-    ) -> None:
+    def __init__(self, world: World, say: Callable[[str], None], ask: Ask | None = None) -> None:
         self._world = world
         self._say = say
         self._ask = partial(contact, recent=Recent(world.clock)) if ask is None else ask
         self._traced: dict[Process, tuple[Owner | Unknown, float]] = {}
         self._answers: dict[Process, _Answer] = {}
         self._pending: dict[Process, float] = {}
-        self._threads: dict[int, Background[tuple[Process, Owner]]] = {}
+        self._threads: dict[int | None, Background[tuple[Process, Owner]]] = {}
         self._forgot_s = 0.0
-        self._most_threads = most_threads
 
     def of(self, process: Process) -> Owner | Unknown:
         """Return the owner of a process, with its name if it is known by now; none where nobody can be asked."""
@@ -88,11 +71,9 @@ class KnownOwners:
         now_s = self._world.clock.monotonic_s()
         self._forget(now_s)
         answer = self._answers.get(process)
-        is_asked = answer is not None and now_s < answer.again_s
-        waits = not is_asked and not self._want(process, owner, now_s)
-        if answer is None or now_s - answer.at_s >= _FORGOTTEN_AFTER_S:
-            return _WAITS if waits else NOT_YET
-        return answer.contact
+        if answer is None or now_s - answer.at_s >= _ASKED_AGAIN_AFTER_S:
+            self._want(process, owner, now_s)
+        return NOT_YET if answer is None or now_s - answer.at_s >= _FORGOTTEN_AFTER_S else answer.contact
 
     def finish(self, limit_s: float) -> None:
         """Wait until all that was asked for is answered, for so long at most."""
@@ -100,38 +81,19 @@ class KnownOwners:
         for thread in self._threads.values():
             thread.finish(max(0.0, until_s - self._world.clock.monotonic_s()))
 
-    def _want(self, process: Process, owner: Owner, now_s: float) -> bool:
-        """Have an owner asked, unless that is under way; return whether it is, or has to wait for a thread."""
+    def _want(self, process: Process, owner: Owner, now_s: float) -> None:
+        """Have an owner asked, unless that is under way."""
         if now_s - self._pending.get(process, -_FORGOTTEN_AFTER_S) < _FORGOTTEN_AFTER_S:
-            return True
+            return
         user = owner.manager or self._world.proc.uid(process.pid)
-        lane = _NO_ACCOUNT if user is None or user_name(user) == str(user) else user
-        thread = self._threads.get(lane)
-        if thread is None:
-            if len(self._threads) >= self._most_threads:
-                self._end_idle_threads()
-            if len(self._threads) >= self._most_threads:
-                return False
-            thread = Background(
-                "owners of users without an account" if lane == _NO_ACCOUNT else f"owners of user {lane}",
-                self._look,
-                self._say,
-                0.0,
-            )
-            self._threads[lane] = thread
+        if user not in self._threads:
+            self._threads[user] = Background(f"owners of user {user}", self._look, self._say, 0.0)
         self._pending[process] = now_s
-        thread.give_or_do((process, owner))
-        return True
-
-    def _end_idle_threads(self) -> None:
-        for lane, thread in list(self._threads.items()):
-            if thread.is_idle:
-                thread.end()
-                del self._threads[lane]
+        self._threads[user].give_or_do((process, owner))
 
     def _look(self, wanted: tuple[Process, Owner]) -> None:
         process, owner = wanted
-        clock, at_s = self._world.clock, self._world.clock.monotonic_s()
+        at_s = self._world.clock.monotonic_s()
         found: Contact | Unknown | None = Unknown("asking its owner failed")
         try:
             found = self._ask(self._world, owner, process.pid)
@@ -139,21 +101,19 @@ class KnownOwners:
             if stat is None or stat.birth != process.birth:
                 found = Unknown("the process has ended")
         finally:
-            took_s = clock.monotonic_s() - at_s
-            pause_s = min(_LONGEST_PAUSE_S, max(_ASKED_AGAIN_AFTER_S, _PAUSES_FOR_TIMES * took_s))
-            self._answers[process] = _Answer(found, at_s, at_s + pause_s)
+            self._answers[process] = _Answer(found, at_s)
             self._pending.pop(process, None)
 
     def _forget(self, now_s: float) -> None:
-        """Drop what nobody has asked for lately, and the oldest of too much; once a second."""
+        """Drop what nobody has asked for lately; once a second."""
         if now_s - self._forgot_s < _FORGETS_EVERY_S:
             return
         self._forgot_s = now_s
         for process, (_, at_s) in list(self._traced.items()):
-            if now_s - at_s >= _FORGOTTEN_AFTER_S or len(self._traced) > _MOST_KNOWN:
+            if now_s - at_s >= _FORGOTTEN_AFTER_S:
                 self._traced.pop(process, None)
         for process, answer in list(self._answers.items()):
-            if now_s - answer.at_s >= _FORGOTTEN_AFTER_S or len(self._answers) > _MOST_KNOWN:
+            if now_s - answer.at_s >= _FORGOTTEN_AFTER_S:
                 self._answers.pop(process, None)
         for process, given_s in list(self._pending.items()):
             if now_s - given_s >= _FORGOTTEN_AFTER_S:

@@ -1,13 +1,11 @@
 """Ask Docker or Podman about a container: its name, its image, its labels, and whether it is started again.
 
 A container is believed to be a process's only if the engine names a process of it that is in the very same cgroup:
-any user who may make cgroups can give one the name of somebody else's container. The engine of a user is a program of
-theirs: a name that no engine gives, as one with more words in it, is none.
+any user who may make cgroups can give one the name of somebody else's container.
 """
 
 import json
 import os
-import re
 from collections.abc import Iterator
 from contextlib import suppress
 
@@ -25,7 +23,6 @@ API = "/v1.40"
 _ENGINES = ("/run/docker.sock", "/var/run/docker.sock", "/run/podman/podman.sock")
 _OF_USER = ("docker.sock", "podman/podman.sock")
 _LONGEST_NAME = 200
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 _COMPOSE_SERVICES = ("com.docker.compose.service", "io.podman.compose.service")
 _KEPT_LABELS = ("fallow.protect", "fallow.idle-for", *_COMPOSE_SERVICES)
 
@@ -83,22 +80,17 @@ def _facts(body: bytes, proc: Proc, pid: int, container: str) -> OwnerFacts | Un
         if said["Id"] != container:
             return Unknown("the engine answered about another container")
         said_labels = config.get("Labels") or {}
-        labels = {name: str(said_labels[name])[:_LONGEST_NAME] for name in _KEPT_LABELS if name in said_labels}
-        name = str(said["Name"]).lstrip("/")[:_LONGEST_NAME]
-        image = printable(str(config.get("Image") or ""))[:_LONGEST_NAME]
+        labels = {name: _shortened(said_labels[name]) for name in _KEPT_LABELS if name in said_labels}
+        name, image = _shortened(said["Name"]).lstrip("/"), _shortened(config.get("Image") or "")
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError, OverflowError):
         return Unknown("the answer of the container engine makes no sense")
-    if not _NAME.fullmatch(name):
-        return Unknown("the container engine gives a name that no container can have")
     path = container_cgroup(proc, pid, container)
     if path is None or path != container_cgroup(proc, first, container):
         return Unknown("the engine's container is in another cgroup than the process")
     service = next((labels[each] for each in _COMPOSE_SERVICES if each in labels), "")
     pids = frozenset(each for each in proc.pids() if container_cgroup(proc, each, container) == path)
-    return OwnerFacts(
-        name,
-        image=image,
-        service=printable(service)[:_LONGEST_NAME],
-        labels=labels,
-        pids=pids,
-    )
+    return OwnerFacts(name, image=image, service=service, labels=labels, pids=pids)
+
+
+def _shortened(text: object) -> str:
+    return printable(str(text))[:_LONGEST_NAME]

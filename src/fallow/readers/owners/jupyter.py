@@ -22,7 +22,6 @@ from fallow.readers.owners.traces import kernel_above
 from fallow.readers.proc import Proc
 
 _MOST_OF_FILE = 1 << 16
-_LONGEST_PATH = 4096
 _LONGEST_NAME = 200
 _BUSY, _IDLE = ("busy",), ("idle", "starting")
 Listed = Literal["sessions", "kernels"]
@@ -95,7 +94,7 @@ def facts_of(kernel: str, ask: Callable[[Listed], Mapping[str, OwnerFacts] | Unk
 
 
 def _path(server: JupyterServer, said: object) -> str:
-    return printable(f"{server.folder.rstrip('/')}/{str(said).lstrip('/')}"[:_LONGEST_PATH])
+    return printable(f"{server.folder.rstrip('/')}/{str(said).lstrip('/')}")
 
 
 def _facts(kernel: dict[str, object], path: str) -> OwnerFacts:

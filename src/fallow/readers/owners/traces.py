@@ -16,7 +16,6 @@ from fallow.core.owner import NO_OWNER, Owner, OwnerKind
 from fallow.core.process import DEEPEST
 from fallow.core.unknown import Unknown
 from fallow.core.value import value
-from fallow.readers.owners.cgroups import with_name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -59,7 +58,7 @@ def trace(proc: "Proc", pid: int) -> Owner | Unknown:
         return Owner(OwnerKind.SLURM, job[1], job[1])
     container = _match(_CONTAINER, cgroups)
     if container:
-        return Owner(OwnerKind.CONTAINER, container[0], cgroup=with_name(container.string, container.end()))
+        return Owner(OwnerKind.CONTAINER, container[0], cgroup=_with_name(container.string, container.end()))
     theirs = None if uid is None else _kernel(proc, pid, uid) or _unit(cgroups, uid)
     return theirs or _session(proc, pid) or NO_OWNER
 
@@ -69,7 +68,7 @@ def container_cgroup(proc: "Proc", pid: int, container: str) -> str | None:
     for path in proc.cgroups(pid) or ():
         at = path.find(container)
         if at >= 0:
-            return with_name(path, at + len(container))
+            return _with_name(path, at + len(container))
     return None
 
 
@@ -123,6 +122,12 @@ def _session(proc: "Proc", pid: int) -> Owner | None:
         if not names.isdisjoint(_SSH):
             return Owner(OwnerKind.SSH, str(parent), "ssh")
     return None
+
+
+def _with_name(path: str, end: int) -> str:
+    """Return the path up to the end of the name that goes on at this place."""
+    slash = path.find("/", end)
+    return path if slash < 0 else path[:slash]
 
 
 def _match(pattern: str, cgroups: tuple[str, ...]) -> re.Match[str] | None:
