@@ -111,7 +111,7 @@ def rules() -> Sequence[ClusterRule]:
     """Return two rules, of which one acts after an hour: in a bench nothing is due."""
     ladder = ClusterLadder(3600.0, 60.0, 120.0, 600.0)
     return (
-        ClusterRule("acts", acts=True, idle=ladder, stuck_for_s=3600.0, partitions=("gpu",)),
+        ClusterRule("acts", acts=True, idle=ladder, partitions=("gpu",)),
         ClusterRule("reports", idle=ladder),
     )
 

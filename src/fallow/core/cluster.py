@@ -86,8 +86,6 @@ class GpuReading:
     utilization: float | Unknown
     """The highest since the last look, a ratio. Unknown if there were gaps, or the series has ended."""
     memory_used_bytes: int | Unknown = NOT_ASKED
-    power_w: float | Unknown = NOT_ASKED
-    power_limit_w: float | Unknown = NOT_ASKED
     processes: int | Unknown = NOT_ASKED
     """How many processes hold it; Unknown where the metrics do not say it."""
     model: str = ""

@@ -71,7 +71,6 @@ SENTENCES: Mapping[str, str] = {
     "no_process_there": "GPU {gpu}: the job holds it, and no process is on it",
     "no_memory_there": "GPU {gpu}: the job holds it, and only {used_bytes} of memory are in use on it",
     "held_without_process": "held by a job with no process on any of its {gpus} GPUs ({found})",
-    "power_at_rest": "GPU {gpu}: it looks fully used, and draws {power_w:.0f} W, as much as at rest",
     "asked_for_more": "it holds {gpus} GPUs and has used {used} at once at most in {for_s}",
     # Why a job is warned, asked, killed or left alone.
     "idle": "idle for {for_s}: {readings}",

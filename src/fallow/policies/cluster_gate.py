@@ -70,10 +70,8 @@ class ClusterRule:
     """One rule about the jobs of a cluster."""
 
     name: str
+    idle: ClusterLadder
     acts: bool = False
-    idle: ClusterLadder | None = None
-    stuck_for_s: float | None = None
-    """Reported only: what exporters tell is not enough to stop a job for it."""
     longest_gap_s: float = 90.0
     idle_below: float = IDLE_BELOW
     requeues: bool = False
@@ -116,8 +114,6 @@ class JobCount:
     """For how long it was witnessed what all its GPUs did."""
     most_used: int = 0
     """How many of its GPUs worked, or may have, at once at most."""
-    stuck_s: float = 0.0
-    """For how long it was witnessed to look stuck."""
 
     @property
     def idle_s(self) -> float:
@@ -143,19 +139,15 @@ def count(
     rule: ClusterRule,
     alone: Reason | None = None,
     held_back: Reason | Unknown | None = None,
-    stuck: Reason | Unknown | None = None,
 ) -> tuple[JobCount, tuple[JobAction, ...]]:
     """Return the count after a look whose readings cover the last `covers_s`, and what the rule proposes."""
     longest_s = min(rule.longest_gap_s, covers_s + _COVERED_SLACK_S)
     passed_s = witnessed_s(before.at_s, at_s, longest_s)
     sign = _SIGNS[use.activity]
     known_s = before.known_s + (0.0 if sign is Sign.UNKNOWN else passed_s)
-    stuck_s = before.stuck_s
-    if not isinstance(stuck, Unknown):
-        stuck_s = 0.0 if stuck is None else stuck_s + passed_s
     ladder, actions = _climbed(before.ladder, passed_s, sign, use.reason, rule, alone, held_back)
     most_used = max(before.most_used, use.may_be_used)
-    return JobCount(at_s, ladder, known_s, most_used, stuck_s), actions
+    return JobCount(at_s, ladder, known_s, most_used), actions
 
 
 def _climbed(
@@ -167,8 +159,6 @@ def _climbed(
     alone: Reason | None,
     held_back: Reason | Unknown | None,
 ) -> tuple[Ladder, tuple[JobAction, ...]]:
-    if rule.idle is None:
-        return ladder, ()
     if ladder.rung is Rung.ASKED and alone is None:
         if sign is Sign.FINE:
             return Ladder(), (CancelWarning(Reason("works", readings=found)),)
@@ -186,8 +176,6 @@ def _climbed(
 
 def next_action(counted: JobCount, rule: ClusterRule) -> tuple[str, float]:
     """Return what follows if the job stays idle (report, warn, ask, kill or nothing), and in how many seconds."""
-    if rule.idle is None:
-        return "nothing", 0.0
     if rule.acts:
         return counted.ladder.next_action(rule.idle)
     if counted.ladder.rung is not Rung.CALM:

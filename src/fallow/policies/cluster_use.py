@@ -17,7 +17,7 @@ from collections.abc import Iterable, Sequence
 from math import isfinite
 
 from fallow.core.cluster import ClusterJob, ClusterNode, GpuPlace, GpuReading, GpuUse, NodeGpu, PodGpus, Readings
-from fallow.core.job import IDLE_BELOW, GpuKey, JobActivity
+from fallow.core.job import IDLE_BELOW, JobActivity
 from fallow.core.reasons import Reason
 from fallow.core.unknown import Unknown
 from fallow.core.value import replace, value
@@ -25,8 +25,6 @@ from fallow.core.value import replace, value
 EMPTY_BELOW_BYTES = 100 * 2**20
 """Below this nothing is on a GPU: a CUDA context takes more, and what the driver keeps for itself takes less."""
 _RATIO_SLACK = 1.01  # some exporters round a whole up
-_FULL_FROM = 0.95
-_POWER_MARGIN = 0.05  # of the way from rest to the limit, as in policies/hang.py
 NO_PROCESS, NO_MEMORY, ALL_EMPTY = "no_process_there", "no_memory_there", "held_without_process"
 _OF_SEVERAL = Unknown("by the metrics several pods hold it")
 _BETWEEN = (
@@ -161,52 +159,6 @@ def job_use(job: ClusterJob, index: ReadingIndex, idle_below: float = IDLE_BELOW
 def could_do_with(job: ClusterJob, most_used: int) -> int | None:
     """Return how many GPUs would have been enough; None if it may have used all of them, or used none."""
     return most_used if 0 < most_used < job.gpu_count else None
-
-
-def looks_stuck(readings: Sequence[GpuReading], rest_w: dict[GpuKey, float]) -> Reason | Unknown | None:
-    """Return why the GPUs look used while they draw no more power than at rest; Unknown if that cannot be told.
-
-    It is a suspicion and never a reason to stop a job: copies over the bus look the same, and no exporter tells.
-    """
-    full: GpuReading | None = None
-    for reading in readings:
-        load = _load(reading)
-        if isinstance(load, Unknown):
-            return load
-        if 0 < load < _FULL_FROM:
-            return None
-        if load == 0:
-            continue
-        works = _power_shows_work(reading, rest_w.get(reading.key))
-        if isinstance(works, Unknown):
-            return works
-        if works:
-            return None
-        full = reading
-    if full is None or isinstance(full.power_w, Unknown):
-        return None
-    return Reason("power_at_rest", gpu=f"{full.key.host}:{full.key.uuid}", power_w=full.power_w)
-
-
-def learn_rest_power(readings: Iterable[GpuReading], rest_w: dict[GpuKey, float]) -> None:
-    """Remember the lowest power that each GPU was seen to draw while it was held and ran nothing."""
-    for reading in readings:
-        power_w, used = reading.power_w, reading.memory_used_bytes
-        if reading.utilization != 0 or isinstance(power_w, Unknown) or isinstance(used, Unknown):
-            continue
-        if used >= EMPTY_BELOW_BYTES and isfinite(power_w) and power_w > 0:
-            rest_w[reading.key] = min(power_w, rest_w.get(reading.key, power_w))
-
-
-def _power_shows_work(reading: GpuReading, rest_w: float | None) -> bool | Unknown:
-    power_w, limit_w = reading.power_w, reading.power_limit_w
-    if isinstance(power_w, Unknown):
-        return power_w
-    if rest_w is None:
-        return Unknown("the card has not been seen at rest")
-    if isinstance(limit_w, Unknown):
-        return limit_w
-    return not power_w <= rest_w + _POWER_MARGIN * max(0.0, limit_w - rest_w)
 
 
 def _load(reading: GpuReading) -> float | Unknown:

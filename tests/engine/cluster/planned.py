@@ -57,7 +57,7 @@ def reading(
     index: int, load: float | Unknown, node: str = "n1", used_bytes: int | Unknown = 40 * GIB, **more: object
 ) -> GpuReading:
     """Return what one GPU of a node did."""
-    made = GpuReading(GpuKey(node, f"GPU-{node}-{index}"), index, load, used_bytes, 80 * GIB)
+    made = GpuReading(GpuKey(node, f"GPU-{node}-{index}"), index, load, used_bytes)
     return replace(made, **more)
 
 

@@ -423,18 +423,3 @@ def test_a_loop_that_ends_takes_its_warnings_back(cluster: PlannedCluster) -> No
     cluster.minutes(6)
     cluster.loop._judge.take_warnings_back()
     assert cluster.done == ["warn 7", "cancel 7"]
-
-
-def test_a_job_that_looks_stuck_is_reported_and_never_stopped(tmp_path: pathlib.Path) -> None:
-    cluster = PlannedCluster(tmp_path, rule(idle=None, stuck_for_s=600.0))
-    cluster.engine.jobs = [job(7)]
-    power = {"power_w": 120.0, "power_limit_w": 700.0}
-    cluster.eyes.gpus = [reading(0, 0.0, **power), reading(1, 0.0, **power)]
-    cluster.look()
-    cluster.eyes.gpus = [reading(0, 1.0, **power), reading(1, 1.0, **power)]
-    cluster.minutes(30)
-    assert cluster.done == []
-    assert [notice.event for notice in cluster.notices] == ["stuck"]
-    cluster.eyes.gpus = [reading(0, 1.0, power_limit_w=700.0), reading(1, 1.0, **power)]
-    cluster.minutes(30)
-    assert len(cluster.notices) == 1

@@ -36,15 +36,19 @@ def test_without_an_engine_no_cluster_is_looked_at() -> None:
         ('[cluster]\nengine = "slurm"\ntoken_file = "/x"\n', 3, "cluster.token_file", "no Prometheus"),
         (HEAD + "[cluster.idle]\n", 4, "cluster.idle", "there may be several of it"),
         (HEAD + '[[cluster.idle]]\nidle_for = "2h"\n', 4, "cluster.idle[1].name", "it is missing"),
-        (HEAD + '[[cluster.idle]]\nname = "a"\n', 4, "cluster.idle[1]", "it looks for nothing"),
-        (HEAD + '[[cluster.idle]]\nname = "a"\nidle_fro = "2h"\n', 6, "cluster.idle[1].idle_fro", "no such key"),
+        (HEAD + '[[cluster.idle]]\nname = "a"\n', 4, "cluster.idle[1].idle_for", "it is missing"),
+        (
+            HEAD + '[[cluster.idle]]\nname = "a"\nidle_for = "2h"\nusres = "b"\n',
+            7,
+            "cluster.idle[1].usres",
+            "no such key",
+        ),
         (
             HEAD + '[[cluster.idle]]\nname = "a"\nidle_for = "2h"\n' * 2,
             8,
             "cluster.idle[2].name",
             "is called 'a' too",
         ),
-        (HEAD + '[[cluster.idle]]\nname = "a"\nstuck_for = "2h"\nact = true\n', 7, "cluster.idle[1].act", "only rep"),
         (HEAD + '[[cluster.idle]]\nname = "a"\nidle_for = "45s"\n', 6, "cluster.idle[1].idle_for", "too seldom"),
         (
             HEAD + '[[cluster.idle]]\nname = "a"\nidle_for = "1h"\nwarn_before = "1h"\n',

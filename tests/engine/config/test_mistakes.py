@@ -144,7 +144,7 @@ def test_a_mistake_in_one_rule_of_a_cluster_hides_none_in_the_others() -> None:
     assert [(mistake.line, mistake.where) for mistake in found] == [
         (1, "cluster.idle"),
         (3, "cluster.idle[1].idle_for"),
-        (4, "cluster.idle[2]"),
+        (4, "cluster.idle[2].idle_for"),
     ]
 
 

@@ -28,7 +28,6 @@ class ClusterJobState:
         self.forced = forced
         self.count = JobCount()
         self.use: JobUse | Unknown = Unknown("it was not judged yet", asked=False)
-        self.stuck: Reason | Unknown | None = None
         self.alone: Reason | None = None
         self.refusal: Reason | None = None
         self.retry_at_s = 0.0
@@ -37,7 +36,6 @@ class ClusterJobState:
         """Why its people were warned, while that is so."""
         self.asked: Reason | None = None
         """Why it was asked to end, if it was."""
-        self.told_stuck = False
         self.told_more = False
         self.is_background = False
         """Whether its GPUs are available to others, because its partition is one whose jobs give way."""
@@ -46,7 +44,7 @@ class ClusterJobState:
     def effective(self) -> ClusterRule:
         """Return the rule as it counts for this job: with the time that its people gave it, or only reporting it."""
         rule, idle_for_s = self.rule, self.job.idle_for_s
-        if rule.idle is not None and idle_for_s is not None:
+        if idle_for_s is not None:
             rule = replace(rule, idle=rule.idle.allowing(idle_for_s))
         return replace(rule, acts=False) if rule.acts and self.forced is not None else rule
 
@@ -60,7 +58,7 @@ class ClusterJobState:
         self.rule = rule
         self.count = JobCount()
         self.asked = self.refusal = None
-        self.told_stuck = self.told_more = False
+        self.told_more = False
         return was_warned
 
     @property
@@ -79,8 +77,7 @@ class ClusterJobState:
     @property
     def more_than_used(self) -> int | None:
         """Return how many GPUs would do, once that was witnessed for as long as a job may be idle, or an hour."""
-        rules = self.rule.idle
-        after_s = _SEEN_FOR_S if rules is None or not self.rule.name else rules.timeout_s
+        after_s = self.rule.idle.timeout_s if self.rule.name else _SEEN_FOR_S
         if self.count.known_s < after_s:
             return None
         return could_do_with(self.job, self.count.most_used)

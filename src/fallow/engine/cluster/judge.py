@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping, Sequence
 
 from fallow.core.actions import Ask, CancelWarning, JobAction, Kill, Warn
 from fallow.core.cluster import ClusterJob, ClusterNode, Readings
-from fallow.core.job import GpuKey
 from fallow.core.ports import Clock
 from fallow.core.protections import Protection
 from fallow.core.reasons import Reason
@@ -31,7 +30,7 @@ from fallow.policies.cluster_gate import (
     too_many,
     was_started_again,
 )
-from fallow.policies.cluster_use import ReadingIndex, job_use, learn_rest_power, looks_stuck
+from fallow.policies.cluster_use import ReadingIndex, job_use
 
 _ACTIONS_TAKE_S = 20.0
 _OLDEST_S = 120.0  # of readings by which a job is warned or stopped: an engine may take minutes to answer
@@ -66,7 +65,6 @@ class ClusterJudge:
         self._protections = protections
         self._clock = clock
         self.states: dict[str, ClusterJobState] = {}
-        self._rest_w: dict[GpuKey, float] = {}
         self._taken_s: dict[str, list[float]] = {}
         self._returned = ReturnedClusterJobs(clock)
         self.is_ending = False
@@ -83,7 +81,7 @@ class ClusterJudge:
         """Take note of a look that showed nothing: the jobs stay as they are, and the time does not count."""
         for state in self.states.values():
             state.count = not_seen(state.count, at_s)
-            state.use, state.stuck = why, None
+            state.use = why
 
     def look(
         self,
@@ -102,7 +100,6 @@ class ClusterJudge:
             self.blind(readings.at_s, trouble)
             return
         index = ReadingIndex(readings, nodes)
-        learn_rest_power(readings.gpus, self._rest_w)
         protections, wall_s = self._protections(), self._clock.wall_s()
         proposals: list[Proposal] = []
         for state in self.states.values():
@@ -158,12 +155,9 @@ class ClusterJudge:
         """Judge one job; return what is to be done, which counts only once it is done."""
         rule = state.effective
         use = state.use = job_use(state.job, index, rule.idle_below)
-        state.stuck = None if rule.stuck_for_s is None else looks_stuck(use.readings, self._rest_w)
         state.alone = self._alone(state, protections, wall_s)
         held_back = held_back_by(rule, state.job, wall_s, pending_gpus)
-        after, actions = count(
-            state.count, readings.at_s, readings.covers_s, use, rule, state.alone, held_back, state.stuck
-        )
+        after, actions = count(state.count, readings.at_s, readings.covers_s, use, rule, state.alone, held_back)
         if not actions:
             state.count, state.refusal = after, None
         elif not rule.acts:
@@ -178,13 +172,7 @@ class ClusterJudge:
                 self._hands.found("idle", state, action.reason, f"is {action.because}")
 
     def _report_more(self, state: ClusterJobState) -> None:
-        """Report a job that looks stuck, and one that holds more GPUs than it uses, once each."""
-        after_s = state.rule.stuck_for_s
-        is_stuck = after_s is not None and isinstance(state.stuck, Reason) and state.count.stuck_s >= after_s
-        if is_stuck and not state.told_stuck and isinstance(state.stuck, Reason):
-            reason = Reason("hung", found=state.stuck, for_s=state.count.stuck_s)
-            self._hands.found("stuck", state, reason, f"looks stuck: {reason}")
-        state.told_stuck = is_stuck or (state.told_stuck and state.count.stuck_s > 0)
+        """Report a job that holds more GPUs than it uses, once."""
         enough = state.more_than_used if state.rule.name and not state.told_more else None
         if enough is not None:
             state.told_more = True

@@ -16,14 +16,12 @@ class ClusterIdle(Section):
 
     name: types.Name
     """The name that status, page and messages show; each rule needs its own."""
+    idle_for: types.SomeTime
+    """How long a job may hold GPUs without using any of them."""
     act: types.Flag = by_default(False)
     """Warn the people of a job, then ask it to end, then end it. Without it the rule only reports."""
     action: Literal["stop", "requeue"] = by_default("stop")
     """What is done with an idle job: `stop` it, or with Slurm put it back into the queue: `requeue`."""
-    idle_for: types.SomeTime | None = by_default(None)
-    """How long a job may hold GPUs without using any of them."""
-    stuck_for: types.SomeTime | None = by_default(None)
-    """How long a job may look fully used and draw no more power than at rest. It is only reported."""
     when: When = by_default("always")
     """When an idle job is warned and stopped: `always`, or only while jobs wait for GPUs: `wanted`."""
     idle_below: types.SomeShare = by_default(1)
@@ -57,15 +55,11 @@ class ClusterIdle(Section):
 
     def rule(self, longest_gap_s: float) -> ClusterRule:
         """Return the rule as the policy takes it."""
-        ladder = None
-        if self.idle_for is not None:
-            notice_s = min(_USUAL_NOTICE_S, self.idle_for / 2) if self.warn_before is None else self.warn_before
-            ladder = ClusterLadder(self.idle_for, self.grace, longest_gap_s, notice_s)
+        notice_s = min(_USUAL_NOTICE_S, self.idle_for / 2) if self.warn_before is None else self.warn_before
         return ClusterRule(
             name=self.name,
             acts=self.act,
-            idle=ladder,
-            stuck_for_s=self.stuck_for,
+            idle=ClusterLadder(self.idle_for, self.grace, longest_gap_s, notice_s),
             longest_gap_s=longest_gap_s,
             idle_below=self.idle_below,
             requeues=self.action == "requeue",

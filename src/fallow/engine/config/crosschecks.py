@@ -143,20 +143,14 @@ def _cluster(cluster: Cluster) -> Iterator[Fault]:
 
 
 def _cluster_rule(path: Path, rule: ClusterIdle, cluster: Cluster) -> Iterator[Fault]:
-    looks_for = ((*path, "idle_for"), (*path, "stuck_for"))
-    if rule.idle_for is None and rule.stuck_for is None:
-        yield Fault(path, "it looks for nothing", 'add idle_for = "2h", or stuck_for = "1h", or both', looks_for)
-    if rule.act and rule.idle_for is None:
-        sentence = "jobs that look stuck are only reported, and this rule looks for nothing else"
-        yield Fault((*path, "act"), sentence, 'add idle_for = "2h", or leave it out', looks_for)
     if rule.act and cluster.prometheus is None:
         sentence = "without metrics nothing is known to be idle, so nothing would ever be stopped"
         way = 'add prometheus = "http://127.0.0.1:9090" under [cluster]'
         yield Fault((*path, "act"), sentence, way, (("cluster", "prometheus"),))
-    if rule.warn_before is not None and rule.idle_for is not None and rule.warn_before >= rule.idle_for:
+    if rule.warn_before is not None and rule.warn_before >= rule.idle_for:
         sentence = "the warning would come before there is anything to warn of"
-        yield Fault((*path, "warn_before"), sentence, "make it shorter than idle_for")
-    if rule.idle_for is not None and rule.idle_for < 2 * cluster.every:
+        yield Fault((*path, "warn_before"), sentence, "make it shorter than idle_for", ((*path, "idle_for"),))
+    if rule.idle_for < 2 * cluster.every:
         sentence = f"the cluster is looked at every {cluster.every:g} s, which is too seldom for it"
         yield Fault((*path, "idle_for"), sentence, "make it longer, or every shorter", (("cluster", "every"),))
     slurm, kubernetes = ("partitions", "accounts", "qos", "users"), ("namespaces",)

@@ -25,7 +25,7 @@ _OF_AN_ACTION = 4  # names in the path of an action: guard, its number, action, 
 _SECONDS = frozenset({"grace", "countdown", "suspend_within"})
 """Times that are never counted in minutes, as on the command line."""
 _NO_ACTION = "notify:none://"
-_STAND_INS: Values = {"name": "unnamed", "command": ["true"], "action": [_NO_ACTION]}
+_STAND_INS: Values = {"name": "unnamed", "command": ["true"], "action": [_NO_ACTION], "idle_for": "1d"}
 
 
 def load(path: str, check: Check | None = None, let_pass: Tell | None = None, remark: Tell | None = None) -> Config:

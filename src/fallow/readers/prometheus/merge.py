@@ -46,15 +46,13 @@ def _one(several: Sequence[Seen], doubt: Unknown | None) -> GpuReading:
         pods = tuple(dict.fromkeys(pods))
     if len(uids) > 1:
         uids = tuple(dict.fromkeys(uids))
-    used, power_w, power_limit_w, processes = figures
+    used, processes = figures
     return GpuReading(
         key=GpuKey(first.host, first.uuid),
         index=index,
         utilization=_busiest(several) if doubt is None else doubt,
         of_moments=all(each.of_moments for each in several),
         memory_used_bytes=_whole(used),
-        power_w=power_w,
-        power_limit_w=power_limit_w,
         processes=_whole(processes),
         model=model,
         pod=pods[0] if len(pods) == 1 else None,

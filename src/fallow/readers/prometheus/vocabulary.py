@@ -13,7 +13,7 @@ TARGET = ("job", "instance")
 HOSTS = (*TARGET, "exported_host", "host")
 """The labels of an exporter, and those of the host that it says it is on."""
 OWNER = "owner"
-FigureName = Literal["memory_used_bytes", "power_w", "power_limit_w", "processes"]
+FigureName = Literal["memory_used_bytes", "processes"]
 FIGURES: tuple[FigureName, ...] = get_args(FigureName)
 
 
@@ -99,11 +99,7 @@ DCGM = Vocabulary(
         Load("DCGM_FI_PROF_GR_ENGINE_ACTIVE", 1.0),
     ),
     listed=("DCGM_FI_DEV_GPU_UTIL", "DCGM_FI_PROF_GR_ENGINE_ACTIVE"),
-    figures={
-        "memory_used_bytes": Figure(_now("DCGM_FI_DEV_FB_USED"), 2**20),
-        "power_w": Figure(_highest("DCGM_FI_DEV_POWER_USAGE")),
-        "power_limit_w": Figure(_now("DCGM_FI_DEV_POWER_MGMT_LIMIT")),
-    },
+    figures={"memory_used_bytes": Figure(_now("DCGM_FI_DEV_FB_USED"), 2**20)},
     # Where Prometheus has a namespace and a pod of its own for the exporter, it renames those of the GPU.
     pods=(("exported_namespace", "exported_pod"), ("namespace", "pod")),
 )
@@ -119,8 +115,6 @@ OWN = Vocabulary(
     listed=("fallow_gpu_info",),
     figures={
         "memory_used_bytes": Figure(_now("fallow_gpu_memory_used_bytes")),
-        "power_w": Figure(_highest("fallow_gpu_power_watts")),
-        "power_limit_w": Figure(_now("fallow_gpu_power_limit_watts")),
         "processes": Figure(_highest("fallow_gpu_holders")),
     },
     pod_query='max by ({of}) (fallow_holder_idle_seconds{{owner_kind="pod"}})',
