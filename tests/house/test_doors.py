@@ -98,7 +98,7 @@ def users_of(*names: str) -> set[str]:
             "changes objects of Kubernetes",
             ("fallow.actuators.kubernetes.objects",),
             {
-                *("actuators/kubernetes/stop.py", "actuators/kubernetes/resume.py"),
+                *("actuators/kubernetes/stop.py", "actuators/kubernetes/wake.py"),
                 "engine/cluster/kubernetes.py",
             },
         ),

@@ -23,7 +23,7 @@ PROTECT, PROTECT_UNTIL, IDLE_FOR = "fallow.protect", "fallow.protect-until", "fa
 IDLE_SINCE, STOPS_AT = "fallow.idle-since", "fallow.stops-at"
 """The warning, where the people of an object look at it."""
 STOPPED_AT, STOPPED_FROM, STOPPED_WHY = "fallow.stopped-at", "fallow.stopped-from", "fallow.stopped-because"
-"""What fallow stopped, and from how many replicas: `fallow resume` reads it."""
+"""What fallow stopped, and from how many replicas: `fallow wake` reads it."""
 NOTEBOOK_STOPPED = "kubeflow-resource-stopped"
 """The annotation with which Kubeflow stops a notebook."""
 QUEUE = "kueue.x-k8s.io/queue-name"

@@ -83,6 +83,6 @@ def test_a_deployment_is_stopped_by_hand_with_the_rights_of_the_person_and_resum
     assert "holds no GPU now" in gone.stderr
     assert (replicas(space, "other"), space.events("other")) == (1, [])
 
-    back = simulated("resume", named)
-    assert back.stdout == f"{named}: scaled to 2\n", back.stderr
+    back = simulated("wake", named)
+    assert back.stdout == f"{named} was woken: scaled to 2\n", back.stderr
     assert len(space.let_run("llama", 2)) == 2

@@ -105,7 +105,7 @@ def test_an_idle_deployment_is_warned_and_scaled_to_zero_though_the_api_server_w
         assert space.events(name) == []
 
     named = f"deployment:{space.name}/idle"
-    done = simulated("resume", named, "--kubeconfig", kubeconfig)
+    done = simulated("wake", named, KUBECONFIG=kubeconfig)
     assert done.returncode == 0, done.stderr
     assert replicas(space, "idle") == 1
     why = simulated("why", named)

@@ -10,7 +10,7 @@ from fallow.core.reasons import Reason
 from fallow.core.unknown import Unknown
 from fallow.engine.cluster.kube_connection import connection
 from fallow.engine.cluster.kubernetes import KubernetesEngine
-from fallow.engine.cluster.resume import parse_named, resumed
+from fallow.engine.cluster.wake import parse_named, woken
 from fallow.engine.machine.clock import SystemClock
 from tests.real_kubernetes import ControlPlane, Namespace, Refused, pod_spec
 from tests.waiting import until
@@ -93,7 +93,7 @@ def asked(engine: KubernetesEngine, space: Namespace, kind: str) -> str:
 
 def run_again(space: Namespace, kind: str, kubeconfig: str) -> str:
     api = connection(SystemClock(), kubeconfig)
-    outcome = resumed(api, parse_named(f"{kind.lower()}:{space.name}/it"), dry_run=False)
+    outcome = woken(api, parse_named(f"{kind.lower()}:{space.name}/it"))
     api.close()
     assert outcome.ok, outcome.words
     left = get(space, kind)["metadata"].get("annotations", {})

@@ -59,18 +59,14 @@ def test_an_idle_owner_is_warned_annotated_scaled_to_zero_and_resumed(
     assert jobs_in(engine, space) == {}
 
     named = f"{kind.lower()}:{space.name}/llama"
-    listed = fallow("resume", "--list", "--json", "--kubeconfig", kubeconfig)
+    listed = fallow("wake", "--list", "--json", KUBECONFIG=kubeconfig)
     stopped = [each for each in json.loads(listed.stdout)["stopped"] if each["namespace"] == space.name]
     assert [(each["subject"], each["would"]) for each in stopped] == [(named, "scale it to 2")]
-    tried = fallow("resume", "--dry-run", named, "--kubeconfig", kubeconfig)
-    assert tried.stdout == f"{named}: would scale it to 2\n"
-    assert space.get(kind, "llama")["spec"]["replicas"] == 0
-
-    done = fallow("resume", named, "--kubeconfig", kubeconfig)
-    assert (done.returncode, done.stdout) == (0, f"{named}: scaled to 2\n"), done.stderr
+    done = fallow("wake", named, KUBECONFIG=kubeconfig)
+    assert (done.returncode, done.stdout) == (0, f"{named} was woken: scaled to 2\n"), done.stderr
     assert len(space.let_run("llama", 2)) == 2
     assert not [name for name in annotations(space, kind) if name.startswith("fallow.")]
-    again = fallow("resume", named, "--kubeconfig", kubeconfig)
+    again = fallow("wake", named, KUBECONFIG=kubeconfig)
     assert again.returncode == 1
     assert "fallow did not stop it" in again.stderr
 

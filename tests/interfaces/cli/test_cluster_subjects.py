@@ -141,15 +141,15 @@ def test_a_mistyped_kind_is_answered_with_the_one_that_was_meant(simulated: Fall
     assert "protected" not in done.stderr, "why and idle protect nothing"
 
 
-@pytest.mark.parametrize("words", [("deployment:ml/llama",), ("--list",), ("--dry-run", "job:ml/nightly")])
-def test_a_cluster_that_does_not_answer_is_told_by_resume_with_what_to_set(
+@pytest.mark.parametrize("words", [("deployment:ml/llama",), ("--list",)])
+def test_a_cluster_that_does_not_answer_is_told_by_wake_with_what_to_set(
     simulated: Fallow, tmp_path: pathlib.Path, words: tuple[str, ...]
 ) -> None:
-    done = simulated("resume", *words)
+    done = simulated("wake", *words)
     assert (done.returncode, done.stdout) == (125, "")
     assert "set KUBECONFIG" in done.stderr
     if words == ("--list",):
-        named = simulated("resume", *words, KUBECONFIG=str(tmp_path / "none"))
+        named = simulated("wake", *words, KUBECONFIG=str(tmp_path / "none"))
         assert named.returncode == 125
         assert "kubectl get nodes" in named.stderr
         assert "set KUBECONFIG" not in named.stderr, "it is set"
@@ -167,7 +167,7 @@ def test_a_broken_kubeconfig_is_told_in_one_plain_line(
 ) -> None:
     file = tmp_path / "kubeconfig"
     file.write_text(content)
-    done = simulated("resume", "--list", KUBECONFIG=str(file))
+    done = simulated("wake", "--list", KUBECONFIG=str(file))
     assert (done.returncode, done.stdout) == (125, "")
     assert told in done.stderr
     assert "does kubectl reach it? try: kubectl get nodes" in done.stderr

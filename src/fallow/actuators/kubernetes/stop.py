@@ -61,7 +61,7 @@ class Stop:
     now_wall_s: float
 
     def marks(self, replicas: int | None = None) -> Annotations:
-        """Return what is written on the object, for `fallow resume`."""
+        """Return what is written on the object, for `fallow wake`."""
         marks = {STOPPED_AT: time_text(self.now_wall_s), STOPPED_WHY: printable(self.why)[:_LONGEST_WHY]}
         return {**NO_WARNING, **marks, STOPPED_FROM: None if replicas is None else str(replicas)}
 

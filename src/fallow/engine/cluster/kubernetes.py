@@ -104,7 +104,7 @@ class KubernetesEngine:
             return Outcome(False, _IS_GONE if top is None else "fallow does not know how to stop it")
         done = stop(Stop(self._api, top, kind, str(action.reason), now_s))
         if done.ok:
-            again = "" if kind.way is Way.EVICT else f" To start it again: fallow resume {_subject(top)}"
+            again = "" if kind.way is Way.EVICT else f" To start it again: fallow wake {_subject(top)}"
             message = printable(f"{done.words}: {action.reason}.{again}")
             tell(self._api, top, "FallowStopped", message, now_s, warning=False)
         return done

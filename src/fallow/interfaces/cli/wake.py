@@ -1,10 +1,11 @@
-"""`fallow wake`: give parked jobs their GPUs back."""
+"""`fallow wake`: give parked jobs their GPUs back, or let what was stopped in a cluster run again."""
 
 import argparse
 from typing import assert_never
 
 from fallow.core.api import VERSION
-from fallow.core.errors import FallowError, NotEnoughGpus
+from fallow.core.cluster_names import names_cluster
+from fallow.core.errors import FallowError, NotEnoughGpus, WrongUsage
 from fallow.core.findings import Outcome
 from fallow.core.parked import ParkedJob, ParkStage
 from fallow.core.protections import Everything, OneProcess, OneUser
@@ -24,14 +25,19 @@ Wake jobs that a rule has parked: their memory goes back to their GPUs, and they
 go on where they were. Wait until they are back. The user of a job may wake it,
 root, and operators. `fallow status` lists the parked jobs.
 
-exit codes: 0 woken, or nothing of that is parked; 2 there is no such GPU,
-process or user; 75 there is too little free memory on the GPU, or somebody has
-claimed it; 77 it is another user's"""
+What fallow stopped in a Kubernetes cluster gets back the replicas that it had,
+with your rights there, by KUBECONFIG, ~/.kube/config or the pod you are in.
+
+exit codes: 0 woken, or nothing of that is parked; 1 something of a cluster was
+not woken; 2 there is no such GPU, process or user; 75 there is too little free
+memory on the GPU, or somebody has claimed it; 77 it is another user's"""
 EXAMPLES = """\
   fallow wake mine              all parked jobs of yours
   fallow wake 3                 those of GPU 3
   fallow wake pid:12345
-  fallow wake notebook:train"""
+  fallow wake notebook:train
+  fallow wake --list            what fallow has stopped in the cluster
+  fallow wake deployment:ml/llama"""
 
 _LOOK_AGAIN_S = 0.2
 _WITHIN_S = 600.0
@@ -43,18 +49,31 @@ def add_options(made: Parser) -> None:
     made.usage = "fallow wake [OPTIONS] SUBJECT…"
     made.add_argument(
         "subjects",
-        nargs="+",
+        nargs="*",
         metavar="SUBJECT",
-        help="a GPU, pid:PID, user:NAME, container:NAME, unit:NAME, notebook:NAME, mine or all",
+        help="a GPU, pid:PID, user:NAME, container:NAME, unit:NAME, notebook:NAME, mine or all; or of a cluster "
+        "deployment:NAMESPACE/NAME, or statefulset:…, replicaset:…, job:…, raycluster:…, rayjob:…, notebook:…, "
+        "inferenceservice:…",
     )
+    made.add_argument("--list", action="store_true", help="print what fallow has stopped in the cluster")
     add_json(made)
 
 
 def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
-    """Wake the jobs through the daemon, or alone where none runs."""
+    """Wake the jobs: those of a cluster there, others through the daemon, or alone where none runs."""
+    texts = list(dict.fromkeys(args.subjects))
+    if args.list == bool(texts):
+        raise WrongUsage(
+            "--list takes no SUBJECT" if texts else "SUBJECT is missing", "write it as: fallow wake mine"
+        )
+    if args.list or any(map(names_cluster, texts)):
+        from fallow.interfaces.cli import cluster_wake
+
+        if args.list:
+            return cluster_wake.show_stopped(world, voice, as_json=args.json)
+        return cluster_wake.wake(texts, world, as_json=args.json)
     daemon = world.daemon(voice.detail)
     woken: Woken = []
-    texts = list(dict.fromkeys(args.subjects))
     meant = subjects_that_exist(texts, world, process_too=True)
     for subject, whom in zip(texts, meant, strict=True):
         through = _by_the_daemon(daemon, world, subject)

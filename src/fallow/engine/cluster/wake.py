@@ -1,9 +1,9 @@
-"""`fallow resume`: find what fallow stopped in a Kubernetes cluster, and let it run again."""
+"""`fallow wake`: find what fallow stopped in a Kubernetes cluster, and let it run again."""
 
 import re
 from collections.abc import Callable
 
-from fallow.actuators.kubernetes.resume import how, resume
+from fallow.actuators.kubernetes.wake import how, wake
 from fallow.core.errors import WrongUsage
 from fallow.core.findings import Outcome
 from fallow.core.kube_api import Json, KubeAnswer, KubeApi, Question
@@ -15,9 +15,7 @@ from fallow.readers.kubernetes.metadata import listed, object_of
 
 _NAME = r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?"
 _LONGEST_TEXT = 300
-_RESUMABLE = {
-    kind.name.lower(): kind for kind in KINDS.values() if kind.way is not None and kind.way is not Way.EVICT
-}
+_WAKEABLE = {kind.name.lower(): kind for kind in KINDS.values() if kind.way is not None and kind.way is not Way.EVICT}
 
 
 @value
@@ -31,7 +29,7 @@ class Stopped:
     at: str
     because: str
     does: str | None
-    """What resuming it does, after "would"; None if its annotations cannot be read."""
+    """What waking it does, after "would"; None if its annotations cannot be read."""
 
 
 @value
@@ -49,18 +47,18 @@ class Named:
 def parse_named(text: str) -> Named:
     """Return what `deployment:NS/NAME` names, or the `Deployment/NS/NAME` of the journal."""
     match = re.fullmatch(rf"([A-Za-z]{{1,40}})[:/]({_NAME})/({_NAME})", text.strip()[:600], re.ASCII)
-    kind = _RESUMABLE.get(match[1].lower()) if match else None
+    kind = _WAKEABLE.get(match[1].lower()) if match else None
     if match is None or kind is None:
-        kinds = ", ".join(_RESUMABLE)
+        kinds = ", ".join(_WAKEABLE)
         raise WrongUsage(
-            f"{printable(text[:80])!r} names nothing that can be resumed",
+            f"{printable(text[:80])!r} names nothing of a cluster that can be woken",
             f"write it as deployment:NAMESPACE/NAME; the kinds are {kinds}",
         )
     return Named(kind, match[2], match[4])
 
 
-def resumed(api: KubeApi, named: Named, *, dry_run: bool) -> Outcome | Unknown:
-    """Let what was named run again, or say what would be done; Unknown if the cluster did not answer."""
+def woken(api: KubeApi, named: Named) -> Outcome | Unknown:
+    """Let what was named run again; Unknown if the cluster did not answer."""
     silent: list[Unknown] = []
 
     def heard(question: Question) -> KubeAnswer | Unknown:
@@ -69,7 +67,7 @@ def resumed(api: KubeApi, named: Named, *, dry_run: bool) -> Outcome | Unknown:
             silent.append(answer)
         return answer
 
-    done = resume(heard, named.kind, named.namespace, named.name, dry_run=dry_run)
+    done = wake(heard, named.kind, named.namespace, named.name)
     return silent[-1] if silent and not done.ok else done
 
 
@@ -77,7 +75,7 @@ def all_stopped(api: KubeApi) -> tuple[list[Stopped], list[str]]:
     """Return what fallow stopped in all namespaces, and what could not be listed."""
     found: list[Stopped] = []
     troubles: list[str] = []
-    for kind in _RESUMABLE.values():
+    for kind in _WAKEABLE.values():
         of_kind = listed(api, kind.resource, _reader_of(kind), only_metadata=True, may_be_absent=True)
         if isinstance(of_kind, Unknown):
             troubles.append(of_kind.why)

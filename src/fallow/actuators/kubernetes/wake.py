@@ -33,7 +33,7 @@ _UNREADABLE = "what it was before cannot be read from its annotations; scale it 
 
 
 def how(kind: Kind, annotations: dict[str, str]) -> str | None:
-    """Return what resuming an object does, after "would"; None if that cannot be told from its annotations."""
+    """Return what waking an object does, after "would"; None if that cannot be told from its annotations."""
     count = replicas_before(annotations)
     match kind.way:
         case Way.SCALE:
@@ -48,7 +48,7 @@ def how(kind: Kind, annotations: dict[str, str]) -> str | None:
             return None
 
 
-def resume(api: KubeApi, kind: Kind, namespace: str, name: str, *, dry_run: bool = False) -> Outcome:
+def wake(api: KubeApi, kind: Kind, namespace: str, name: str) -> Outcome:
     """Let an object run again, if fallow stopped it and nobody has started it since."""
     question = Question("get", kind.resource, namespace, name)
     for _ in range(_TRIES):
@@ -64,21 +64,18 @@ def resume(api: KubeApi, kind: Kind, namespace: str, name: str, *, dry_run: bool
         above = next((each for each in items(about, "ownerReferences") if each.get("controller") is True), None)
         if above is not None:
             what = f"{text(above, 'kind')} {text(above, 'name')}"
-            return Outcome(False, f"{what} controls it; resume that instead")
+            return Outcome(False, f"{what} controls it; wake that instead")
         if STOPPED_AT not in annotations:
             return Outcome(False, "fallow did not stop it")
-        does = how(kind, annotations)
-        if does is None:
+        if how(kind, annotations) is None:
             return Outcome(False, _UNREADABLE)
-        if dry_run:
-            return Outcome(True, f"would {does}")
-        done = _resumed(api, kind, answer.body, annotations)
+        done = _woken(api, kind, answer.body, annotations)
         if done is not None:
             return done
     return Outcome(False, "somebody changes it again and again; try once more")
 
 
-def _resumed(api: KubeApi, kind: Kind, read: Json, annotations: dict[str, str]) -> Outcome | None:
+def _woken(api: KubeApi, kind: Kind, read: Json, annotations: dict[str, str]) -> Outcome | None:
     spec, count = part(read, "spec"), replicas_before(annotations)
     match kind.way:
         case Way.SCALE if number(spec, "replicas") != 0:
