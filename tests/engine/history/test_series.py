@@ -1,7 +1,6 @@
 """What plots show: equal steps, the means of what was read, whose time it was, and gaps where nobody looked."""
 
 import itertools
-import pathlib
 from collections.abc import Iterable, Iterator
 
 import pytest
@@ -13,7 +12,7 @@ from fallow.core.money import Prices
 from fallow.core.unknown import Unknown
 from fallow.core.value import replace
 from fallow.engine.history.reader import HistoryReader, open_history
-from fallow.engine.history.series import SPANS, Step, TooSlow, steps_of
+from fallow.engine.history.series import SPANS, Step, steps_of
 from fallow.engine.history.writer import HistoryWriter
 from tests.engine.history.life import gpu_status, holder, status
 from tests.places import LIMIT_S
@@ -97,39 +96,10 @@ def test_a_gpu_without_a_price_makes_the_cost_unknown_and_not_zero(past: History
     assert at(found, 300).cost is None
 
 
-def test_without_history_there_are_empty_steps_and_a_read_that_takes_too_long_ends(past: HistoryReader) -> None:
+def test_without_history_there_are_empty_steps() -> None:
     empty = steps_of(None, GPUS, START * 1000, HOUR, PRICES)
     assert len(empty) == 120
     assert not any(one.spent_ms for one in empty)
-    with pytest.raises(TooSlow):
-        steps(past, in_time=lambda: False)
-
-
-def test_what_was_over_is_not_read_again(tmp_path: pathlib.Path) -> None:
-    history = HistoryWriter(str(tmp_path), print)
-    for number in range(900):
-        activity = (Activity.BUSY, Activity.IDLE)[number % 2]
-        history.record(status(START - 3600 + 4 * number, gpu(0, activity, 0.5)))
-    assert history.settle(LIMIT_S)
-    history.close()
-    opened = open_history(str(tmp_path))
-    assert opened is not None
-    spent = [0]
-
-    def count() -> int:
-        spent[0] += 1
-        return 0
-
-    opened._database().set_progress_handler(count, 10)  # each time SQLite has done 10 steps of its program
-    first = steps_of(opened, GPUS[:1], START * 1000, HOUR, PRICES)
-    whole, spent[0] = spent[0], 0
-    later = steps_of(opened, GPUS[:1], START * 1000 + 1000, HOUR, PRICES, before=first)
-    again = spent[0]
-    assert later == steps_of(opened, GPUS[:1], START * 1000 + 1000, HOUR, PRICES), "and it is what a whole read finds"
-    old = steps_of(opened, GPUS[:1], (START - 7200) * 1000, HOUR, PRICES)
-    assert later == steps_of(opened, GPUS[:1], START * 1000 + 1000, HOUR, PRICES, before=old)
-    opened.close()
-    assert whole > 10 * again
 
 
 def test_a_step_tells_how_much_of_it_was_watched(past: HistoryReader) -> None:

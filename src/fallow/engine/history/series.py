@@ -9,7 +9,6 @@ Of a user, a job or an owner, a step holds only GPUs that they held in it, and o
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from fallow.core.activity import UNUSED, Activity
-from fallow.core.errors import FallowError
 from fallow.core.interval import NOBODY, Card, Party
 from fallow.core.money import Prices
 from fallow.core.unknown import Unknown
@@ -22,8 +21,6 @@ from fallow.policies.cost import shared_out
 _HOUR_MS = 3_600_000
 _MOST_GPUS = 512
 _AT_ONCE = 64
-_MAY_CHANGE = 2
-"""How many steps at the end of an answer may still change: the one under way, and one whose last rows came late."""
 READINGS = ("utilization", "memory_bytes", "power_w", "temperature_c")
 """The readings of a step, as `Sample` names them."""
 
@@ -73,10 +70,6 @@ class Step:
     """Who held the GPUs, the longest first; `?` is an unknown user."""
 
 
-class TooSlow(FallowError):
-    """History was not read in the time that a page may take."""
-
-
 def steps_of(
     past: HistoryReader | None,
     uuids: Iterable[str],
@@ -84,31 +77,21 @@ def steps_of(
     span: PlotSpan,
     prices: Prices,
     matches: Matches | None = None,
-    in_time: Callable[[], bool] = lambda: True,
-    before: Sequence[Step] = (),
 ) -> tuple[Step, ...]:
-    """Return the steps of the span that ends at `until_ms`, in order; raise TooSlow once `in_time` says no.
-
-    `before` is an earlier answer to the same question: what cannot have changed since is not read again.
-    """
+    """Return the steps of the span that ends at `until_ms`, in order."""
     step_ms = span.step_s * 1000
     first_ms = until_ms // step_ms * step_ms - span.seconds * 1000 + step_ms
-    kept = tuple(one for one in before[:-_MAY_CHANGE] if first_ms <= one.begin_ms < until_ms)
-    if kept and kept[0].begin_ms != first_ms:
-        kept = ()
-    sums = [_Sum(first_ms + number * step_ms, step_ms) for number in range(len(kept), span.seconds // span.step_s)]
+    sums = [_Sum(first_ms + number * step_ms, step_ms) for number in range(span.seconds // span.step_s)]
     if past is not None:
         cards = past.cards()
         known = [cards[uuid] for uuid in list(uuids)[:_MOST_GPUS] if uuid in cards]
         together = matches is None and not step_ms % QUARTER_MS
         for some in _groups(known, prices) if together else ([card] for card in known):
-            if not in_time():
-                raise TooSlow("history is too large or the disk too slow to plot that now; a shorter span may work")
             if len(some) > 1:
                 _add_gpus(sums, past, some, until_ms, span, prices)
             else:
                 _add_gpu(sums, past, some[0], until_ms, span, prices, matches)
-    return (*kept, *(one.step(until_ms) for one in sums))
+    return tuple(one.step(until_ms) for one in sums)
 
 
 def _groups(cards: Iterable[Card], prices: Prices) -> Iterator[list[Card]]:
@@ -127,7 +110,7 @@ def _add_gpus(
     """Add GPUs of the same price together; of a month this is several times as fast as one after the other."""
     first_ms, step_ms, price = sums[0].begin_ms, span.step_s * 1000, prices.of(cards[0])
     found = past.whole_steps([card.uuid for card in cards], first_ms, until_ms, step_ms)
-    within = {one.begin_ms: one for one in sums}  # a damaged file has rows of other times, too
+    within = {one.begin_ms: one for one in sums}
     for begin_ms, _, seen_ms, activity, parties in found.spent:
         shares = [(party.user, ms) for party, ms in shared_out(seen_ms, parties)]
         if begin_ms in within:

@@ -1,7 +1,6 @@
 """Read what the plots show, beside the event loop, and keep it for a while: a step of 10 minutes changes slowly.
 
-When it is read again, only the last steps are: those before are over, and stay as they were. A read has 5 seconds,
-and at most 64 answers are kept, however many users and jobs there are to be asked for.
+At most 64 answers are kept, however many users and jobs there are to be asked for.
 
 The first read of a month of 64 GPUs takes some tenths of a second. So as soon as somebody looks at the page, all
 spans of all GPUs are read ahead, one after the other, and a click finds them.
@@ -29,10 +28,7 @@ from fallow.interfaces.web.view_models import View
 DEFAULT_SPAN = "24h"
 _CHIPS = {"1h": "1 h", "24h": "24 h", "7d": "7 d", "30d": "30 d"}
 _LASTS_S = {"1h": 15.0, "24h": 60.0, "7d": 300.0, "30d": 300.0}
-_WHOLE_AGAIN_S = 6 * 3600.0
-"""After so long all steps are read again: old history may have been deleted."""
 _MOST_KEPT = 64
-_LONGEST_READ_S = 5.0
 _WHOLE_GPU = "Utilization, memory, power and temperature are those of a GPU with all jobs on it."
 
 
@@ -58,11 +54,9 @@ class Plotted:
 
 @value
 class _Kept:
-    """Steps that were read: when, when all of them were, and the prices of that time."""
+    """Steps that were read, and when."""
 
     made_s: float
-    whole_s: float
-    prices: Prices
     steps: tuple[Step, ...]
 
 
@@ -94,12 +88,9 @@ class PlotReads:
         prices = Prices() if board is None else board.prices
         if kept is not None and 0 <= now_s - kept.made_s < _LASTS_S[span.name]:
             return kept.steps
-        if kept is not None and (kept.prices != prices or now_s - kept.whole_s >= _WHOLE_AGAIN_S):
-            kept = None
-        before = () if kept is None else kept.steps
-        found = await asyncio.to_thread(self._read, what, span, prices, before)
+        found = await asyncio.to_thread(self._read, what, span, prices)
         self._kept.pop(key, None)
-        self._kept[key] = _Kept(now_s, now_s if kept is None else kept.whole_s, prices, found)
+        self._kept[key] = _Kept(now_s, found)
         while len(self._kept) > _MOST_KEPT:
             del self._kept[next(iter(self._kept))]
         return found
@@ -146,22 +137,19 @@ class PlotReads:
             kept = self._drawn[key] = made_of, plots.plots(steps, span, LocalZone(), prices, scale)
         return kept[1]
 
-    def _read(self, what: Plotted, span: PlotSpan, prices: Prices, before: tuple[Step, ...]) -> tuple[Step, ...]:
+    def _read(self, what: Plotted, span: PlotSpan, prices: Prices) -> tuple[Step, ...]:
         """Read the steps: in a thread."""
-        clock, past = self._sources.clock, self._sources.past()
+        past = self._sources.past()
         if past is None:
             return ()
-        ends_s = clock.monotonic_s() + _LONGEST_READ_S
         try:
             return steps_of(
                 past,
                 past.cards() if what.uuids is None else what.uuids,
-                round(clock.wall_s() * 1000),
+                round(self._sources.clock.wall_s() * 1000),
                 span,
                 prices,
                 what.matches if what.is_of_somebody else None,
-                lambda: clock.monotonic_s() < ends_s,
-                before,
             )
         finally:
             past.close()
