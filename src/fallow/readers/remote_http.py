@@ -68,9 +68,6 @@ class RemoteHttp:
         self._token_file = token_file
         self._most_bytes = most_bytes
 
-    def __str__(self) -> str:
-        return str(self._server)
-
     def __call__(
         self, method: str, target: str, headers: Mapping[str, str], limit_s: float, body: bytes = b""
     ) -> HttpAnswer | Unknown:

@@ -174,13 +174,6 @@ def test_the_example_is_an_answer(scripted: Scripted) -> None:
     assert answer.outlooks == {"0:1": Outlook(18.0, 599.0, "enough was stopped", 8.0)}, "as it is counted there"
 
 
-def test_an_older_fallow_says_nothing_of_rules_and_protections() -> None:
-    facts = json.loads(EXAMPLE)
-    for name in ("left_alone", "stops_at", "warns_at", "killed_at", "stop_held_back", "protection"):
-        del facts["gpus"][0][name]
-    assert host_status(facts).outlooks == {"0:1": Outlook()}
-
-
 def test_an_owner_whose_id_is_a_list_is_refused() -> None:
     facts = json.loads(EXAMPLE)
     facts["gpus"][0]["holders"][0]["owner"]["id"] = []

@@ -36,7 +36,8 @@ def test_users_are_added_up_over_hosts_the_most_idle_first() -> None:
         ("alice", 10, ["gpu1"]),
     ]
     assert found["total"]["idle_s"] == 35
-    assert added_up([("gpu3", SILENT)], "user")["total"]["observed_s"] == 0
+    nothing = added_up([("gpu3", SILENT)], "user")["total"]
+    assert (nothing["observed_s"], nothing["cost"]) == (0, None)
 
 
 def test_hosts_are_sums_of_their_gpus_and_gpus_stay_in_order_even_with_the_same_uuid() -> None:
@@ -77,7 +78,12 @@ def test_what_is_no_report_is_refused(lines: object) -> None:
 
 def test_words_of_other_hosts_are_printable_short_and_no_formula(capsys: pytest.CaptureFixture[str]) -> None:
     job = line(1, job="=cmd()", user="\x1b[2J" + "x" * 500)
-    about = {"by": "job", "hosts": [{}], "since": "2026-11-01T00:00:00Z", "until": "2026-11-08T00:00:00Z"}
+    about = {
+        "by": "job",
+        "hosts": [{"error": None}],
+        "since": "2026-11-01T00:00:00Z",
+        "until": "2026-11-08T00:00:00Z",
+    }
     found = about | added_up([("=b()", report(job, by=By.JOB))], "job")
     (row,) = csv.DictReader(io.StringIO(as_csv(found)))
     assert (row["job"], row["host"], row["cost"], row["energy_j"]) == ("'=cmd()", "'=b()", "", "")

@@ -97,7 +97,9 @@ def test_the_reports_of_all_hosts_are_added_up_and_a_host_without_one_is_named(h
     assert users["bob"]["idle_s"] == pytest.approx(60, abs=0.1)
     assert users["bob"]["hosts"] == ["gpu1", "gpu2"]
     assert found["total"]["observed_s"] == pytest.approx(240, abs=1)
-    head, *rows = [line.split() for line in fallow(*words).stdout.splitlines()[1:]]
+    title, *table = fallow(*words).stdout.splitlines()
+    assert title.startswith("2 of 3 hosts, ")
+    head, *rows = [line.split() for line in table]
     assert head == ["host", "free", "filled", "busy", "idle", "stuck", "unknown", "observed", "cost"]
     assert [row[0] for row in rows] == ["gpu1", "gpu2", "all"]
 
@@ -165,7 +167,8 @@ def test_a_host_without_fallow_is_told_with_what_to_do_and_a_fallow_there_speaks
 @pytest.mark.more
 def test_without_any_answer_the_exit_code_says_so(hosts: Hosts, fallow: Fallow) -> None:
     hosts.add_refusing("refuses")
-    assert fallow("status", "--on", "refuses").returncode == 69
+    for command in ("status", "report"):
+        assert fallow(command, "--on", "refuses").returncode == 69
     done = fallow("run", "--on", "refuses,refuses2", "--", "true")
     assert done.returncode == 69, done.stderr
     assert "ssh does not reach it" in done.stderr

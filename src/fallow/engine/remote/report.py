@@ -115,7 +115,7 @@ def _sums(lines: Sequence[HostLine], *, comparable: bool) -> dict[str, Any]:
     columns = zip(*(line.amounts for line in lines), strict=True) if lines else [()] * len(_ADDED)
     facts: dict[str, Any] = {name: round(sum(column), 3) for name, column in zip(_ADDED, columns, strict=True)}
     costs = [line.cost for line in lines if line.cost is not None]
-    known = comparable and len(costs) == len(lines)
+    known = comparable and len(costs) == len(lines) > 0
     unknown = {} if known else {"cost": "some host has no price, or another currency"}
     if not facts["metered_s"]:
         facts["energy_j"], unknown["energy_j"] = None, str(NOT_METERED)

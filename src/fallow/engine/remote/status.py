@@ -56,15 +56,15 @@ def host_status(facts: Facts) -> HostStatus:
 
 
 def _outlook(told: Facts, wall_s: float) -> Outlook:
-    """Return what the answer says about one GPU; a fallow that is older says nothing about it."""
-    why, kept_back = told["unknown"].get("protection"), told.get("stop_held_back")
-    left_alone = told.get("left_alone")
+    """Return what the answer says about one GPU."""
+    why, kept_back = told["unknown"].get("protection"), told["stop_held_back"]
+    left_alone = told["left_alone"]
     _demand(why, (str, type(None)), "why a protection is not known")
     _demand(kept_back, (str, type(None)), "why a stop is not done")
     _demand(left_alone, (str, type(None)), "why a job is left alone")
-    times = (_in_s(told.get(name), wall_s) for name in ("stops_at", "killed_at", "warns_at"))
+    times = (_in_s(told[name], wall_s) for name in ("stops_at", "killed_at", "warns_at"))
     stops_in_s, killed_in_s, warns_in_s = times
-    protected_s = _protected_s(told.get("protection"), wall_s) if why is None else Unknown(why)
+    protected_s = _protected_s(told["protection"], wall_s) if why is None else Unknown(why)
     return Outlook(stops_in_s, protected_s, kept_back, killed_in_s, warns_in_s, left_alone)
 
 

@@ -31,10 +31,11 @@ def run_on(args: argparse.Namespace, world: World, voice: Stderr, since_s: float
             voice.note(f"without {host}: {printable(str(answer.reason))}")
     about = {"version": VERSION, "since": iso_time(since_s), "until": iso_time(until_s), "by": args.by}
     found = about | {"hosts": [told_of(host, answer) for host, answer in answers]} | added_up(answers, args.by)
+    silent = all(isinstance(answer, Refused) for _, answer in answers)
     if args.format == "json":
         sys.stdout.write(f"{as_text(found)}\n")
     elif args.format == "csv":
         sys.stdout.write(hosts_report.as_csv(found))
-    else:
+    elif not silent:
         hosts_report.show_table(found)
-    return NoDaemon.exit_code if all(isinstance(answer, Refused) for _, answer in answers) else 0
+    return NoDaemon.exit_code if silent else 0

@@ -33,7 +33,8 @@ def show_table(found: Facts) -> None:
     rows = [_row([_cell(line[name]) for name in names], line, found) for line in found["lines"]]
     total = _row(["all", *[""] * (len(names) - 1)], found["total"], found)
     since, until = (datetime.fromisoformat(found[end]) for end in ("since", "until"))
-    title = f"{len(found['hosts'])} hosts, {since:%Y-%m-%d %H:%M} to {until:%Y-%m-%d %H:%M} UTC"
+    answered = sum(host["error"] is None for host in found["hosts"])
+    title = f"{answered} of {len(found['hosts'])} hosts, {since:%Y-%m-%d %H:%M} to {until:%Y-%m-%d %H:%M} UTC"
     show_hours(title, heads, [*rows, total], len(names))
 
 
