@@ -15,7 +15,7 @@ class StderrThread:
         self._fd = fd
         self._encoding = encoding
         self._lines = Background("the log", self._write, lambda _: None, _LAST_WORDS_S)
-        self.say = self._lines.give_or_do
+        self.say = self._lines.give
         """Put a line in the queue without waiting."""
         atexit.register(self.finish)
 

@@ -31,15 +31,6 @@ class ProcMachine:
             f"Mount one of our own (unshare --pid --fork --mount-proc), or run fallow outside"
         )
 
-    def own_environ(self) -> dict[str, str] | None:
-        """Return the environment that this process was started with; None if it cannot be read."""
-        try:
-            with open(f"{self._root}/self/environ", "rb") as file:
-                pairs = (entry.partition(b"=") for entry in file.read().split(b"\0") if entry)
-                return {os.fsdecode(name): os.fsdecode(value) for name, _, value in pairs}
-        except OSError:
-            return None
-
     def pid_namespace(self) -> int | None:
         """Return the number of the pid namespace whose pids are shown; None if they cannot be used for signals."""
         if self.whose_pids() is not None:

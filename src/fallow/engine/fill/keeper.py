@@ -29,7 +29,6 @@ from fallow.core.process import Ended, Process, ProcessTable
 from fallow.engine.fill.log_file import open_log, outputs_are_pipes
 from fallow.engine.fill.suspension import Suspension
 from fallow.engine.machine.clock import SystemClock
-from fallow.engine.machine.inherited_environment import given_environ
 from fallow.readers.accounts import account
 from fallow.readers.proc import Proc
 
@@ -244,7 +243,7 @@ def main() -> None:
     if not first:
         return  # fallow was gone before its first order, so there is no filler
     order = json.loads(first)
-    environ = (given_environ(os.environ) if order["environ"] is None else order["environ"]) | order["gives"]
+    environ = {**(os.environ if order["environ"] is None else order["environ"]), **order["gives"]}
     try:
         keeper = Keeper(owner, sys.argv[1:], environ, lambda: _prepare(order), order["suspends"])
     except FallowError as error:

@@ -110,7 +110,7 @@ class _Writer:
     def give(self, batch: Batch) -> None:
         """Write a batch. To be called only when idle."""
         self._unwritten = batch
-        self._work.give_or_do(batch)
+        self._work.give(batch)
 
     def try_again(self) -> bool:
         """Try again to write what could not be written; while a write is under way, do nothing and return False."""

@@ -44,26 +44,10 @@ class Background(Generic[T]):
             self._waiting.append(thing)
             self._changed.notify_all()
 
-    def give_or_do(self, thing: T) -> None:
-        """Queue a thing; if the system has no thread left, do it here. For work that ends soon."""
-        try:
-            self.give(thing)
-        except RuntimeError:
-            self._do(thing)
-
     def give_last(self, thing: T) -> None:
-        """Queue a thing, and let the thread end once it is done; if the system has no thread left, do it here."""
+        """Queue a thing, and let the thread end once it is done."""
         self._last = True
-        self.give_or_do(thing)
-
-    def try_last(self, thing: T) -> bool:
-        """Queue a thing, and let the thread end once it is done; return False if the system has no thread left."""
-        self._last = True
-        try:
-            self.give(thing)
-        except RuntimeError:
-            return False
-        return True
+        self.give(thing)
 
     def finish(self, deadline_s: float | None = None) -> bool:
         """Wait until everything is done, for so long at most; return whether it is."""
@@ -95,16 +79,13 @@ class Background(Generic[T]):
                 if self._ending or not self._waiting:
                     return
                 thing, self._busy = self._waiting.popleft(), True
-            self._do(thing)
+            try:
+                self._work(thing)
+            except BaseException as error:  # noqa: BLE001  reported, and the thread goes on
+                self._failed(error)
             with self._changed:
                 self._busy = False
                 self._changed.notify_all()
-
-    def _do(self, thing: T) -> None:
-        try:
-            self._work(thing)
-        except BaseException as error:  # noqa: BLE001  reported, and the thread goes on
-            self._failed(error)
 
     def _failed(self, error: BaseException) -> None:
         sentence = f"{self._name}: internal error ({type(error).__name__}: {error}); it goes on"

@@ -89,7 +89,7 @@ class KnownOwners:
         if user not in self._threads:
             self._threads[user] = Background(f"owners of user {user}", self._look, self._say, 0.0)
         self._pending[process] = now_s
-        self._threads[user].give_or_do((process, owner))
+        self._threads[user].give((process, owner))
 
     def _look(self, wanted: tuple[Process, Owner]) -> None:
         process, owner = wanted

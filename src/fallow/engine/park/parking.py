@@ -41,7 +41,6 @@ _LOOKED_AT_AGAIN_AFTER_S = 5.0
 _MOST_RESULTS = 1000
 _TRIED_AGAIN_AFTER_S = 30.0
 _MOST_PROCESSES = 256
-_NO_THREAD = "the system has no thread left for it"
 Done = Callable[[], None]
 Look = Callable[[], Sequence[Gpu]]
 Sizes = tuple[tuple[str, int], ...]
@@ -95,8 +94,7 @@ class Parking:
                 found, result = wanted, ParkResult(False, f"it failed with {type(error).__name__}: {error}", True)
             self._done.append(lambda: self._parked(job, found, result))
 
-        if not self._in_thread(f"parking {job.first.pid}", work_and_tell):
-            self._parked(job, wanted, ParkResult(False, _NO_THREAD, in_doubt=True))
+        self._in_thread(f"parking {job.first.pid}", work_and_tell)
 
     def is_under_way(self, job: Job) -> bool:
         """Return whether the job is on its way off its GPUs."""
@@ -246,8 +244,7 @@ class Parking:
                 outcome = Outcome(False, f"it failed with {type(error).__name__}: {error}")
             self._done.append(lambda: self._woken(job, outcome))
 
-        if not self._in_thread(f"waking {job.first.pid}", work_and_tell):
-            self._woken(job, Outcome(False, _NO_THREAD))
+        self._in_thread(f"waking {job.first.pid}", work_and_tell)
 
     def _woken(self, job: ParkedJob, outcome: Outcome) -> None:
         words = outcome.words if outcome.ok else f"{self._who_is_there(job) or outcome.words}; it stays parked"
@@ -278,7 +275,8 @@ class Parking:
         if self._run.dry_run or self._looking or not parked or not is_due:
             return
         self._looked_s = now_s
-        self._looking = self._in_thread("looking at parked jobs", partial(self._look_at, parked))
+        self._looking = True
+        self._in_thread("looking at parked jobs", partial(self._look_at, parked))
 
     def _look_at(self, parked: Iterable[ParkedJob]) -> None:
         awake: list[ParkedJob] = []
@@ -314,9 +312,9 @@ class Parking:
         while self._done:
             self._done.popleft()()
 
-    def _in_thread(self, name: str, work: Callable[[], None]) -> bool:
-        """Begin work that may take minutes; return False if the system has no thread left: the loop cannot wait."""
-        return Background[None](name, lambda _: work(), self._run.say, deadline_s=0.0).try_last(None)
+    def _in_thread(self, name: str, work: Callable[[], None]) -> None:
+        """Begin work that may take minutes."""
+        Background[None](name, lambda _: work(), self._run.say, deadline_s=0.0).give_last(None)
 
     def _put(self, job: ParkedJob) -> None:
         self._known[job.first] = job

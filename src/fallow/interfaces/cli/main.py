@@ -14,7 +14,6 @@ from types import ModuleType
 from fallow.core.did_you_mean import did_you_mean
 from fallow.core.errors import ConfigWrong, FallowError, NotEnoughGpus, PartMissing, WrongUsage
 from fallow.engine.machine.clock import SystemClock
-from fallow.engine.machine.inherited_environment import given_environ
 from fallow.engine.machine.world import World
 from fallow.interfaces.cli.options import SIMULATE_DEFAULT, Parser, common
 from fallow.interfaces.stderr import Stderr
@@ -116,7 +115,7 @@ def _main(argv: list[str], voice: Stderr) -> int:
     args.command = command
     args.words = words
     voice.verbose = getattr(args, "verbose", False)
-    world = World(given_environ(os.environ), simulate=getattr(args, "simulate", None))
+    world = World(os.environ, simulate=getattr(args, "simulate", None))
     if not gc.isenabled():
         gc.freeze()
         gc.enable()
