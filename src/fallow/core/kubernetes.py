@@ -34,7 +34,6 @@ _LONGEST_TEXT = 40
 
 PODS, NODES, NAMESPACES, EVENTS = (Resource("v1", name) for name in ("pods", "nodes", "namespaces", "events"))
 WORKLOADS = Resource("kueue.x-k8s.io/v1beta1", "workloads")
-AUTOSCALERS = Resource("autoscaling/v1", "horizontalpodautoscalers")
 
 
 class Way(StrEnum):

@@ -282,26 +282,6 @@ def make_waiting(space: Namespace, reason: str, message: str) -> None:
     space.plane("PATCH", path, {"status": {"conditions": [said] if reason else []}})
 
 
-def test_an_autoscaler_that_pauses_at_zero_is_named(engine: KubernetesEngine, space: Namespace) -> None:
-    space.run("Deployment", "llama")
-    target = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "llama"}
-    space.plane(
-        "POST",
-        f"/apis/autoscaling/v1/namespaces/{space.name}/horizontalpodautoscalers",
-        {
-            "apiVersion": "autoscaling/v1",
-            "kind": "HorizontalPodAutoscaler",
-            "metadata": {"name": "grows"},
-            "spec": {"scaleTargetRef": target, "minReplicas": 1, "maxReplicas": 4},
-        },
-    )
-    asked = engine.ask(only_job(engine, space), Ask(IDLE))
-    assert (asked.ok, asked.words) == (
-        True,
-        "scaled from 2 to zero; its autoscaler grows pauses while it is at zero",
-    )
-
-
 def test_without_a_right_nothing_is_done_and_the_right_is_named(
     plane: ControlPlane, space: Namespace, engine: KubernetesEngine
 ) -> None:

@@ -23,7 +23,6 @@ from fallow.core.kube_api import (
     texts,
 )
 from fallow.core.kubernetes import (
-    AUTOSCALERS,
     IDLE_SINCE,
     NOTEBOOK_STOPPED,
     QUEUE,
@@ -140,7 +139,7 @@ def _scaled(wanted: Stop, read: Json) -> Outcome | None:
         return None
     done = _at_zero(wanted, marked.body, part(read, "spec"))
     if done is None:
-        return Outcome(True, f"scaled from {replicas} to zero{_scaled_back(wanted)}")
+        return Outcome(True, f"scaled from {replicas} to zero")
     _unmark(wanted, marked.body)
     return Outcome(False, done)
 
@@ -239,19 +238,3 @@ def _evicted(wanted: Stop, _: Json) -> Outcome | None:
     if isinstance(done, str):
         return Outcome(False, done)
     return Outcome(True, "its pod is evicted")
-
-
-def _scaled_back(wanted: Stop) -> str:
-    """Return what may scale it up again, as the end of a sentence."""
-    answer = wanted.api(Question("list", AUTOSCALERS, wanted.top.namespace))
-    if isinstance(answer, Unknown) or not answer.ok:
-        return ""
-    for each in items(answer.body, "items"):
-        target = part(each, "spec", "scaleTargetRef")
-        if (text(target, "kind"), text(target, "name", 300)) != (wanted.top.kind, wanted.top.name):
-            continue
-        name = text(part(each, "metadata"), "name")
-        if "scaledobject.keda.sh/name" in texts(part(each, "metadata"), "labels"):
-            return f"; KEDA ({name}) may scale it up again"
-        return f"; its autoscaler {name} pauses while it is at zero"
-    return ""
