@@ -10,7 +10,6 @@ import pytest
 from tests.places import REPOSITORY
 
 SOURCE = REPOSITORY / "src" / "fallow"
-ANSWERS = ("models", "cluster_models", "recent_models", "report_models", "series_models")
 
 
 def modules() -> list[pathlib.Path]:
@@ -107,18 +106,7 @@ def users_of(*names: str) -> set[str]:
         (
             "routes HTTP",
             ("starlette.applications", "starlette.routing"),
-            {f"interfaces/web/{name}.py" for name in ("api_routes", "app", "page_routes")},
-        ),
-        # The daemon answers without them: only the description of the API, which few ask for, needs them.
-        (
-            "needs the models of answers",
-            tuple(f"fallow.interfaces.web.{name}" for name in ANSWERS),
-            {f"interfaces/web/{name}.py" for name in ("openapi", *ANSWERS[1:])},
-        ),
-        (
-            "describes the API",
-            ("fallow.interfaces.web.openapi",),
-            {"interfaces/web/api_description.py"},
+            {f"interfaces/web/{name}.py" for name in ("app", "routes")},
         ),
         (
             "draws a live screen",

@@ -91,7 +91,7 @@ IMPOSSIBLE: tuple[tuple[str, str, object, int], ...] = (
     ("POST", "/protections", {**NEW, "for_s": 1e18}, 422),
     ("POST", "/protections", {**NEW, "for_s": "soon"}, 422),
     ("POST", "/protections", {**NEW, "for_s": -1}, 422),
-    ("POST", "/protections", {**NEW, "subject": "everything"}, 422),
+    ("POST", "/protections", {**NEW, "subject": "everything"}, 404),
     ("POST", "/protections", {**NEW, "why": "x" * 5000}, 422),
     ("POST", "/protections", {**NEW, "by": "root"}, 422),
     ("POST", "/protections", {**NEW, "subject": "user:no-such-user"}, 404),
@@ -117,12 +117,6 @@ def test_a_caller_who_means_other_gpus_is_refused(path: str) -> None:
     for machine in ["real", "4xT4", "x" * 2000, "%ff", "4xH100, 4xT4"]:
         assert ask(path, "/status", fallow_machine=machine)[0] == 409
     assert ask(path, "/status", fallow_machine="4xH100")[0] == 200
-
-
-def test_days_that_make_no_sense_are_refused(path: str) -> None:
-    for edges in ("", "1", "a,1", "0.5,2", "-1,2", f"1,{10**30}", ",".join("12345" * 40)):
-        code, problem = ask(path, f"/history/tallies?edges={edges}")
-        assert (edges, code, problem["reason"]) == (edges, 422, "usage")
 
 
 def test_where_there_is_no_history_it_is_empty(path: str) -> None:

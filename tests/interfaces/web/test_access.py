@@ -25,7 +25,7 @@ from tests.places import LIMIT_S
 FORM = {"content-type": "application/x-www-form-urlencoded"}
 IPV6 = pathlib.Path("/proc/net/if_inet6")
 WITH_IPV6 = pytest.mark.skipif(not IPV6.exists() or "lo" not in IPV6.read_text(), reason="there is no ::1")
-EVERYTHING = ("/", "/stream", "/metrics", "/api/v1/status", "/api/v1/openapi.json", "/api/v1/protections", "/nothing")
+EVERYTHING = ("/", "/stream", "/metrics", "/api/v1/status", "/api/v1/protections", "/nothing")
 
 
 @pytest.fixture(scope="module")
@@ -223,10 +223,10 @@ def test_without_a_token_in_the_config_nobody_can_do_anything(tmp_path: pathlib.
 
 
 def test_nothing_takes_a_command_and_no_answer_is_a_lever(site: Site) -> None:
-    paths = site.ask("/api/v1/openapi.json").json["paths"]
-    changes = {(path, method) for path, methods in paths.items() for method in methods if method != "get"}
-    protecting = {("/api/v1/protections", "post"), ("/api/v1/protections/{number}", "delete")}
-    assert changes == {*protecting, ("/api/v1/reload", "post"), ("/api/v1/wake", "post")}
+    changes = {(route.path, *(route.methods - {"GET", "HEAD"})) for route in site.app.routes}
+    changes = {each for each in changes if each[0].startswith("/api/") and len(each) > 1}
+    protecting = {("/api/v1/protections", "POST"), ("/api/v1/protections/{number}", "DELETE")}
+    assert changes == {*protecting, ("/api/v1/reload", "POST"), ("/api/v1/wake", "POST")}
     assert site.with_token("/api/v1/wake", "POST", {"subject": "all"}).status == 403, "only by the socket"
     assert site.with_token("/api/v1/reload", "POST").status == 403, "only by the socket"
     page = site.with_token("/").text

@@ -19,7 +19,7 @@ from fallow.interfaces.web.caller import Refused, caller_of, demand_change, done
 from fallow.interfaces.web.forms import form_of
 from fallow.interfaces.web.login import Edition
 from fallow.interfaces.web.page_parts import Renderer
-from fallow.interfaces.web.page_routes import PageRoutes
+from fallow.interfaces.web.routes import Routes
 from fallow.interfaces.web.stop_orders import StopOrder, StopOrders
 from fallow.interfaces.web.way_back import back_from
 
@@ -116,7 +116,7 @@ class Actions:
             return ""
 
 
-def add_actions(pages: PageRoutes, sources: Sources, renderer: Renderer, static: Edition) -> None:
+def add_actions(pages: Routes, sources: Sources, renderer: Renderer, static: Edition) -> None:
     """Add the routes of the forms."""
     actions = Actions(sources, renderer, static)
 

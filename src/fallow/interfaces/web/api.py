@@ -31,25 +31,17 @@ from fallow.engine.daemon.sources import Sources
 from fallow.interfaces.render import as_json
 from fallow.interfaces.web import api_facts
 from fallow.interfaces.web.api_facts import Json
-from fallow.interfaces.web.api_routes import ApiRoutes
-from fallow.interfaces.web.bodies import NewProtection, Wish
-from fallow.interfaces.web.caller import Refused, caller_of, done, refusal
-from fallow.interfaces.web.query_keys import number, text, whole
+from fallow.interfaces.web.caller import Refused, caller_of, demand_change, done, refusal
+from fallow.interfaces.web.query import body_of, number, only, text, whole_in
+from fallow.interfaces.web.routes import Routes
 
 _LARGEST_ID = 2**31 - 1
 _LONGEST_IDLE_S = 10 * 366 * 86400
 _LONGEST_LIST = 200
 _LOOK_EVERY_S = 0.1
-_GUARD_PROBLEMS = {
-    400: "It is no JSON.",
-    401: "It needs the token.",
-    403: "It is not allowed.",
-    404: "There is no such thing.",
-    409: "The daemon cannot do it for who asks; they can themselves.",
-}
 
 
-def add_now(api: ApiRoutes, sources: Sources) -> None:
+def add_now(api: Routes, sources: Sources) -> None:
     """Add the routes for what the daemon saw at its last tick."""
 
     def board() -> Board:
@@ -60,8 +52,9 @@ def add_now(api: ApiRoutes, sources: Sources) -> None:
 
     made: dict[Viewer, tuple[Board, bytes]] = {}
 
-    @api.get("/status", "Status", "All GPUs at the last tick")
+    @api.get("/api/v1/status")
     async def status(request: Request) -> Response:
+        only(request)
         now = board()
         viewer = now.rights_of(caller_of(request).viewer)
         if viewer not in made or made[viewer][0] is not now:  # render once per tick and viewer
@@ -73,17 +66,12 @@ def add_now(api: ApiRoutes, sources: Sources) -> None:
             )
         return Response(made[viewer][1], media_type=Json.media_type)
 
-    @api.get(
-        "/idle",
-        "Idle",
-        "Whether GPUs have been idle for so long",
-        keys=(
-            number("for_s", 0.0, least=0, most=_LONGEST_IDLE_S),
-            text("gpus", None, longest=_LONGEST_LIST),
-        ),
-        problems={404: "There is no such GPU."},
-    )
-    async def idle(_: Request, for_s: float, gpus: str | None) -> Response:
+    @api.get("/api/v1/idle")
+    async def idle(request: Request) -> Response:
+        only(request, "for_s", "gpus")
+        for_s = number(request, "for_s", 0.0, least=0, most=_LONGEST_IDLE_S)
+        gpus = text(request, "gpus", longest=_LONGEST_LIST)
+
         def now() -> tuple[Status, tuple[IdleAnswer, ...]]:
             status = board().status
             if gpus is not None:
@@ -103,29 +91,35 @@ def add_now(api: ApiRoutes, sources: Sources) -> None:
             status, answers = now()
         return Json(as_json.idle(answers, for_s, all_idle(answers)))
 
-    @api.get("/rules", "Rules", "What the idle rules count")
-    async def rules(_: Request) -> Response:
+    @api.get("/api/v1/rules")
+    async def rules(request: Request) -> Response:
+        only(request)
         return Json({"rules": api_facts.plain(board().counting)})
 
-    @api.get("/fillers", "Fillers", "The fillers and what they do")
-    async def fillers(_: Request) -> Response:
+    @api.get("/api/v1/fillers")
+    async def fillers(request: Request) -> Response:
+        only(request)
         return Json({"fillers": api_facts.plain(board().fillers)})
 
-    @api.get("/guards", "Guards", "The guards and what they wait for")
-    async def guards(_: Request) -> Response:
+    @api.get("/api/v1/guards")
+    async def guards(request: Request) -> Response:
+        only(request)
         return Json({"guards": api_facts.plain(board().guards)})
 
-    @api.get("/prices", "Prices", "What an hour of a GPU costs, by the config")
-    async def prices(_: Request) -> Response:
+    @api.get("/api/v1/prices")
+    async def prices(request: Request) -> Response:
+        only(request)
         now = sources.board()
         return Json(api_facts.plain(Prices() if now is None else now.prices))
 
-    @api.get("/protected", "ProtectedForGood", "What [protect] of the config names")
-    async def protected(_: Request) -> Response:
+    @api.get("/api/v1/protected")
+    async def protected(request: Request) -> Response:
+        only(request)
         return Json(api_facts.plain(board().protected))
 
-    @api.get("/daemon", "Daemon", "The daemon itself")
-    async def daemon(_: Request) -> Response:
+    @api.get("/api/v1/daemon")
+    async def daemon(request: Request) -> Response:
+        only(request)
         now, now_s = sources.board(), sources.clock.wall_s()
         return Json(
             {
@@ -141,50 +135,42 @@ def add_now(api: ApiRoutes, sources: Sources) -> None:
         )
 
 
-def add_changes(api: ApiRoutes, sources: Sources) -> None:
+def add_changes(api: Routes, sources: Sources) -> None:
     """Add the routes that change something."""
 
-    @api.get("/protections", "Protections", "The protections in force")
-    async def protections(_: Request) -> Response:
+    @api.get("/api/v1/protections")
+    async def protections(request: Request) -> Response:
+        only(request)
         return Json({"protections": [as_json.protection_facts(each) for each in sources.protections()]})
 
-    @api.post(
-        "/protections",
-        "Protection",
-        "Protect a subject",
-        code=201,
-        body=NewProtection,
-        problems=_GUARD_PROBLEMS,
-        guarded=True,
-    )
-    async def place(request: Request, body: NewProtection) -> Response:
-        who = caller_of(request).acts_as
-        placed = done(lambda: sources.protect(body.subject, body.for_s, body.why, who))
+    @api.post("/api/v1/protections")
+    async def place(request: Request) -> Response:
+        only(request)
+        who = demand_change(request)
+        sent = await body_of(request, {"subject": str, "for_s": (int, float), "why": str})
+        if not {"subject", "for_s"} <= sent.keys():
+            raise Refused(422, "usage", "subject and for_s are needed in the body")
+        placed = done(lambda: sources.protect(sent["subject"], sent["for_s"], sent.get("why", ""), who))
         return Json(as_json.protection_facts(placed), 201)
 
-    @api.delete(
-        "/protections/{number}",
-        "End a protection before its time",
-        keys=(whole("number", least=1, most=_LARGEST_ID),),
-        problems=_GUARD_PROBLEMS,
-    )
-    async def release(request: Request, number: int) -> Response:
-        done(lambda: sources.release_protection(number, caller_of(request).acts_as))
+    @api.delete("/api/v1/protections/{number}")
+    async def release(request: Request) -> Response:
+        only(request)
+        who = demand_change(request)
+        found = whole_in("number", request.path_params["number"], least=1, most=_LARGEST_ID)
+        done(lambda: sources.release_protection(found, who))
         return Response(status_code=204)
 
-    @api.get("/parked", "Parkeds", "The jobs that are parked, or on their way")
-    async def parked(_: Request) -> Response:
+    @api.get("/api/v1/parked")
+    async def parked(request: Request) -> Response:
+        only(request)
         return Json({"parked": [as_json.parked_facts(job) for job in sources.parked()]})
 
-    @api.post(
-        "/wake",
-        "Woken",
-        "Begin to wake parked jobs",
-        body=Wish,
-        problems={403: "Only their user and root may."},
-    )
-    async def wake(request: Request, body: Wish) -> Response:
-        begun = done(lambda: sources.wake(body.subject, caller_of(request).peer))
+    @api.post("/api/v1/wake")
+    async def wake(request: Request) -> Response:
+        only(request)
+        subject = (await body_of(request, {"subject": str})).get("subject", "")
+        begun = done(lambda: sources.wake(subject, caller_of(request).peer))
         try:
             woken = await asyncio.wrap_future(begun)
         except FallowError as error:
@@ -192,12 +178,8 @@ def add_changes(api: ApiRoutes, sources: Sources) -> None:
         jobs = [{**as_json.parked_facts(job), "refused": why_not} for job, why_not in woken.jobs]
         return Json({"jobs": jobs})
 
-    @api.post(
-        "/reload",
-        "Reloaded",
-        "Load the config again",
-        problems={403: "Only root and the daemon's user, by the socket."},
-    )
+    @api.post("/api/v1/reload")
     async def reload(request: Request) -> Response:
+        only(request)
         came = done(lambda: sources.reload(caller_of(request).peer))
         return Json(api_facts.plain(await asyncio.wrap_future(came)))

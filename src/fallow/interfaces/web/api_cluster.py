@@ -11,38 +11,26 @@ from fallow.core.value import replace
 from fallow.engine.daemon.sources import Sources
 from fallow.interfaces.render import cluster_json
 from fallow.interfaces.web.api_facts import Json
-from fallow.interfaces.web.api_routes import ApiRoutes
 from fallow.interfaces.web.caller import Refused, caller_of
 from fallow.interfaces.web.cluster_views import ClusterViews
-from fallow.interfaces.web.query_keys import described_text, whole
+from fallow.interfaces.web.query import only, text, whole
+from fallow.interfaces.web.routes import Routes
 
 _MOST_JOBS = 20_000
 _FEW_JOBS = 1_000
 _LONGEST_SUBJECT = 200
-# The parser decides, and words the mistake; what fits this pattern is always right.
-_PATTERN = (
-    r"^(slurm:[0-9]{1,10}(_[0-9]{1,7})?|(deployment|statefulset|job|pod):[a-z0-9]{1,60}/[a-z0-9]{1,60}"
-    r"|(node|partition|account|qos|namespace|user):[A-Za-z0-9_]{1,60})$"
-)
-_NONE_HERE = {404: "The daemon watches no cluster."}
 NO_CLUSTER = "the daemon watches no cluster: its config has no [cluster], or it has not looked at it yet"
 
 
-def add_cluster(api: ApiRoutes, sources: Sources) -> None:
+def add_cluster(api: Routes, sources: Sources) -> None:
     """Add the route for the cluster."""
     views = ClusterViews()
 
-    @api.get(
-        "/cluster",
-        "Cluster",
-        "The cluster at its last look",
-        keys=(
-            described_text("subject", _PATTERN, longest=_LONGEST_SUBJECT),
-            whole("limit", _FEW_JOBS, least=0, most=_MOST_JOBS),
-        ),
-        problems=_NONE_HERE,
-    )
-    async def cluster(request: Request, subject: str | None, limit: int) -> Response:
+    @api.get("/api/v1/cluster")
+    async def cluster(request: Request) -> Response:
+        only(request, "subject", "limit")
+        subject = text(request, "subject", longest=_LONGEST_SUBJECT)
+        limit = whole(request, "limit", _FEW_JOBS, least=0, most=_MOST_JOBS)
         board = sources.board()
         found = None if board is None else board.cluster
         if board is None or found is None:

@@ -6,14 +6,16 @@ from starlette.responses import Response
 from fallow.engine.daemon.recent import STEP_S
 from fallow.engine.daemon.sources import Sources
 from fallow.interfaces.web.api_facts import Json
-from fallow.interfaces.web.api_routes import ApiRoutes
+from fallow.interfaces.web.query import only
+from fallow.interfaces.web.routes import Routes
 
 
-def add_recent(api: ApiRoutes, sources: Sources) -> None:
+def add_recent(api: Routes, sources: Sources) -> None:
     """Add the route for the last minutes."""
 
-    @api.get("/recent", "Recent", "What each GPU did in the last five minutes")
-    async def recent(_: Request) -> Response:
+    @api.get("/api/v1/recent")
+    async def recent(request: Request) -> Response:
+        only(request)
         found: dict[str, list[tuple[int, float | None, str]]] = {}
         for step in sources.publisher.recent.steps:
             for label, gpu in step.gpus.items():

@@ -10,35 +10,29 @@ from fallow.engine.history.series import READINGS, SPANS, Step
 from fallow.interfaces.render.as_json import iso_time
 from fallow.interfaces.web.api_facts import Json
 from fallow.interfaces.web.api_history import answered
-from fallow.interfaces.web.api_routes import ApiRoutes
 from fallow.interfaces.web.caller import Refused, caller_of
 from fallow.interfaces.web.plots import PlotReads, Plotted
-from fallow.interfaces.web.query_keys import text, word
+from fallow.interfaces.web.query import only, text, word
+from fallow.interfaces.web.routes import Routes
 from fallow.interfaces.web.subject_finder import SubjectFinder
 
-_SUBJECT = text(
-    "subject",
-    None,
-    pattern=r"^(gpu|job|user):[^\s]{1,200}$",
-    meaning="`gpu:UUID` or its index, `job:PID-BIRTH` or `user:NAME`; without it, all GPUs.",
-)
+_LONGEST_SUBJECT = 210
 
 
-def add_series(api: ApiRoutes, sources: Sources, plots: PlotReads, finder: SubjectFinder) -> None:
+def add_series(api: Routes, sources: Sources, plots: PlotReads, finder: SubjectFinder) -> None:
     """Add the route for what is plotted."""
     finders = {"gpu": finder.gpu, "job": finder.job, "user": finder.user}
 
-    @api.get(
-        "/series",
-        "Series",
-        "What GPUs did in equal steps, for plots",
-        keys=(word("span", "24h", tuple(SPANS)), _SUBJECT),
-        problems={404: "There is no such GPU, job or user."},
-    )
-    async def series(request: Request, span: str, subject: str | None) -> Response:
+    @api.get("/api/v1/series")
+    async def series(request: Request) -> Response:
+        only(request, "span", "subject")
+        span = word(request, "span", "24h", tuple(SPANS))
+        subject = text(request, "subject", longest=_LONGEST_SUBJECT)
         caller, board = caller_of(request), sources.board()
         if subject is not None:
             kind, _, name = subject.partition(":")
+            if kind not in finders or not name:
+                raise Refused(422, "usage", "subject is gpu:UUID, job:PID-BIRTH or user:NAME")
             found = await finders[kind](name, caller)
             if found is None:
                 raise Refused(404, "usage", "there is no such GPU, job or user")

@@ -17,19 +17,18 @@ from fallow.core.unknown import Unknown
 from fallow.engine.daemon.sources import Sources
 from fallow.interfaces.web.api import add_changes, add_now
 from fallow.interfaces.web.api_cluster import add_cluster
-from fallow.interfaces.web.api_description import DESCRIPTION, add_description
 from fallow.interfaces.web.api_facts import problem
 from fallow.interfaces.web.api_history import add_past, add_raw_history
 from fallow.interfaces.web.api_recent import add_recent
-from fallow.interfaces.web.api_routes import ApiRoutes
 from fallow.interfaces.web.api_series import add_series
 from fallow.interfaces.web.cached_reads import CachedReads
 from fallow.interfaces.web.caller import Refused, who_asks
 from fallow.interfaces.web.downloads import add_downloads
 from fallow.interfaces.web.event_streams import Watchers
-from fallow.interfaces.web.page import Files, make_pages
+from fallow.interfaces.web.page import Files, add_pages
 from fallow.interfaces.web.page_parts import FIGURES_EVERY_S, Renderer
 from fallow.interfaces.web.plots import PlotReads
+from fallow.interfaces.web.routes import Routes
 from fallow.interfaces.web.signs_of_life import add_health, add_metrics
 from fallow.interfaces.web.subject_finder import SubjectFinder
 from fallow.interfaces.web.subject_pages import add_subject_pages
@@ -110,26 +109,24 @@ def make_app(sources: Sources) -> Starlette:
         end()
         watchers.close()
 
-    api = ApiRoutes()
-    add_now(api, sources)
-    add_cluster(api, sources)
-    add_past(api, sources)
-    add_raw_history(api, sources)
-    add_series(api, sources, plots, finder)
-    add_recent(api, sources)
-    add_changes(api, sources)
-    pages = make_pages(sources, renderer, watchers, static)
-    add_subject_pages(pages, sources, renderer, plots, (subjects, finder), lambda: static.edition)
-    add_downloads(pages, sources)
-    add_description(pages, api.operations)
-    add_health(pages, lambda: pulse.ails)
-    add_metrics(pages, sources.board, lambda: len(watchers))
-    routes = [*api.routes, *pages.routes]
-    app = Starlette(routes=routes, lifespan=life)
+    routes = Routes()
+    add_now(routes, sources)
+    add_cluster(routes, sources)
+    add_past(routes, sources)
+    add_raw_history(routes, sources)
+    add_series(routes, sources, plots, finder)
+    add_recent(routes, sources)
+    add_changes(routes, sources)
+    add_pages(routes, sources, renderer, watchers, static)
+    add_subject_pages(routes, sources, renderer, plots, (subjects, finder), lambda: static.edition)
+    add_downloads(routes, sources)
+    add_health(routes, lambda: pulse.ails)
+    add_metrics(routes, sources.board, lambda: len(watchers))
+    app = Starlette(routes=routes.routes, lifespan=life)
     app.state.watchers, app.state.plots = watchers, plots
     app.add_exception_handler(Refused, _refused)
     app.add_exception_handler(HTTPException, _http_problem(renderer, lambda: static.edition))
-    app.add_exception_handler(405, _names_the_methods(routes))
+    app.add_exception_handler(405, _names_the_methods(routes.routes))
     return app
 
 
@@ -148,9 +145,7 @@ def _http_problem(
         wanted = request.headers.get("accept", "").partition(",")[0].partition(";")[0].strip()
         if error.status_code != HTTPStatus.NOT_FOUND or wanted != "text/html" or request.url.path.startswith("/api/"):
             missing = error.status_code == HTTPStatus.NOT_FOUND
-            detail = (
-                f"there is nothing at {shortened(request.url.path)}; see {DESCRIPTION}" if missing else error.detail
-            )
+            detail = f"there is nothing at {shortened(request.url.path)}" if missing else error.detail
             return problem(error.status_code, "http", detail, dict(error.headers or {}))
         sentence = f"There is no page {shortened(request.url.path)} here."
         caller = getattr(request.state, "caller", None)

@@ -12,14 +12,14 @@ from fallow.engine.daemon.sources import Sources
 from fallow.engine.history.report import Report
 from fallow.interfaces.web.api_history import WEEK_S, asked
 from fallow.interfaces.web.caller import Refused, caller_of
-from fallow.interfaces.web.page_routes import PageRoutes
+from fallow.interfaces.web.routes import Routes
 from fallow.policies.cost import By
 
 _HOUR = "hour"
 _LONGEST_S = 3660 * 86400.0
 
 
-def add_downloads(pages: PageRoutes, sources: Sources) -> None:
+def add_downloads(pages: Routes, sources: Sources) -> None:
     """Add the routes of the files."""
 
     @pages.get("/report.csv")

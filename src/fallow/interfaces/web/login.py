@@ -10,7 +10,7 @@ from fallow.interfaces.web.access import WRONG_TOKEN_S, PageAccess
 from fallow.interfaces.web.caller import Refused
 from fallow.interfaces.web.forms import form_of
 from fallow.interfaces.web.page_parts import Renderer
-from fallow.interfaces.web.page_routes import PageRoutes
+from fallow.interfaces.web.routes import Routes
 from fallow.interfaces.web.sessions import LASTS_S
 from fallow.interfaces.web.way_back import back_from, way_back
 
@@ -24,7 +24,7 @@ class Edition(Protocol):
         ...
 
 
-def add_login(pages: PageRoutes, renderer: Renderer, static: Edition) -> None:
+def add_login(pages: Routes, renderer: Renderer, static: Edition) -> None:
     """Add the routes for logging in and out."""
 
     @pages.get("/login")

@@ -16,7 +16,7 @@ from fallow.interfaces.web.caller import Refused, caller_of, who_asks
 from fallow.interfaces.web.event_streams import Watchers
 from fallow.interfaces.web.login import add_login
 from fallow.interfaces.web.page_parts import Renderer
-from fallow.interfaces.web.page_routes import PageRoutes
+from fallow.interfaces.web.routes import Routes
 
 _KINDS = {
     "page.css": "text/css",
@@ -65,9 +65,8 @@ def _both(activity: Activity, colour: str, paper: str) -> str:
     return f"--{activity.value}:{colour};--{activity.value}-soft:#{soft.hex()};"
 
 
-def make_pages(sources: Sources, renderer: Renderer, watchers: Watchers, static: Files) -> PageRoutes:
-    """Return all routes that are not for programs."""
-    pages = PageRoutes()
+def add_pages(pages: Routes, sources: Sources, renderer: Renderer, watchers: Watchers, static: Files) -> None:
+    """Add the routes of the page of all GPUs, of its files and of its forms."""
 
     @pages.get("/")
     async def page(request: Request) -> Response:
@@ -91,7 +90,6 @@ def make_pages(sources: Sources, renderer: Renderer, watchers: Watchers, static:
 
     add_login(pages, renderer, static)
     add_actions(pages, sources, renderer, static)
-    return pages
 
 
 class _Watching(Response):

@@ -7,10 +7,10 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from fallow.core.board import Board
-from fallow.interfaces.web.page_routes import PageRoutes
+from fallow.interfaces.web.routes import Routes
 
 
-def add_health(pages: PageRoutes, ails: Callable[[], str | None]) -> None:
+def add_health(pages: Routes, ails: Callable[[], str | None]) -> None:
     """Add the route that tells whether the daemon is well."""
 
     @pages.get("/healthz")
@@ -19,7 +19,7 @@ def add_health(pages: PageRoutes, ails: Callable[[], str | None]) -> None:
         return JSONResponse({"ok": because is None, "because": because}, 200 if because is None else 503)
 
 
-def add_metrics(pages: PageRoutes, board: Callable[[], Board | None], watchers: Callable[[], int]) -> None:
+def add_metrics(pages: Routes, board: Callable[[], Board | None], watchers: Callable[[], int]) -> None:
     """Add the route for Prometheus, whose library is loaded for the first who asks."""
 
     def exposed(accept: str) -> tuple[bytes, str]:

@@ -22,8 +22,8 @@ from fallow.interfaces.web import dashboard, subject_views, view_models
 from fallow.interfaces.web.caller import Caller, caller_of, who_asks
 from fallow.interfaces.web.journal_rows import journal_rows
 from fallow.interfaces.web.page_parts import DURATIONS, Renderer
-from fallow.interfaces.web.page_routes import PageRoutes
 from fallow.interfaces.web.plots import PlotReads
+from fallow.interfaces.web.routes import Routes
 from fallow.interfaces.web.subject_finder import Found, SubjectFinder
 from fallow.interfaces.web.subject_reads import WEEK, Reports, SubjectReads
 from fallow.interfaces.web.view_models import View
@@ -39,7 +39,7 @@ _OTHER_PLOTS = "Its GPUs over time"
 
 
 def add_subject_pages(
-    pages: PageRoutes,
+    pages: Routes,
     sources: Sources,
     renderer: Renderer,
     plots: PlotReads,

@@ -1,4 +1,4 @@
-"""The routes of a browser, and others that OpenAPI does not name."""
+"""The routes of the app: those of a browser, and those of programs."""
 
 from collections.abc import Awaitable, Callable
 
@@ -9,7 +9,7 @@ from starlette.routing import Route
 Endpoint = Callable[[Request], Awaitable[Response]]
 
 
-class PageRoutes:
+class Routes:
     """Collects routes."""
 
     def __init__(self) -> None:
@@ -22,6 +22,10 @@ class PageRoutes:
     def post(self, path: str) -> Callable[[Endpoint], Endpoint]:
         """Return a decorator for who answers a POST."""
         return lambda endpoint: self.add("POST", path, endpoint)
+
+    def delete(self, path: str) -> Callable[[Endpoint], Endpoint]:
+        """Return a decorator for who answers a DELETE."""
+        return lambda endpoint: self.add("DELETE", path, endpoint)
 
     def add(self, method: str, path: str, endpoint: Endpoint) -> Endpoint:
         """Add a route."""
