@@ -6,29 +6,20 @@ from fallow.core.unknown import Unknown, known
 from fallow.core.value import fields, replace, value
 
 
-@pytest.fixture(autouse=True, params=["made for the first time", "made many times"])
-def classes(request: pytest.FixtureRequest) -> None:
-    """Each test gets classes of its own, and again once they were made so often that they have a fast `__init__`."""
-    global Point, Named, Single  # noqa: PLW0603  each test gets its own
+@value
+class Point:
+    x: int
+    y: int = 2
 
-    @value
-    class Point:
-        x: int
-        y: int = 2
 
-    @value
-    class Named(Point):
-        name: str = "origin"
+@value
+class Named(Point):
+    name: str = "origin"
 
-    @value
-    class Single:
-        only: int = 1
 
-    if request.param == "made many times":
-        for number in range(200):
-            assert Point(number).x == number
-            assert Named(number, name="p") == Named(x=number, y=2, name="p")
-            assert Single() == Single(1)
+@value
+class Single:
+    only: int = 1
 
 
 def test_fields_come_by_place_or_by_name() -> None:

@@ -3,14 +3,10 @@
 The standard library's dataclasses load `inspect` and compile code for each class: about 30 ms for the values
 that `fallow pick` needs, half of what the whole program may take. A value keeps its fields in its `__dict__`
 and finds defaults on its class, so there is nothing to generate. Type checkers see an ordinary frozen dataclass.
-
-A daemon makes the same few values a hundred times a second, so a class that is made that often gets its own
-`__init__`. A pick never makes as many.
 """
 
 from operator import attrgetter
 
-_OFTEN = 100
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import TypeVar, dataclass_transform
@@ -40,7 +36,6 @@ else:
         cls._required = frozenset(name for name in names if not hasattr(cls, name))
         cls._allowed = frozenset(names)
         cls._values = staticmethod(attrgetter(*names) if len(names) > 1 else _values_of(names))
-        cls._made = 0
         cls.__init__ = _init
         cls.__eq__ = _equal
         cls.__hash__ = _hash
@@ -74,25 +69,9 @@ else:
             wrong = sorted(self._required - given) or sorted(given - self._allowed)
             raise TypeError(f"{type(self).__name__} is missing or does not have: {', '.join(wrong)}")
         self.__dict__.update(kwargs)
-        cls = type(self)
-        if "_made" in cls.__dict__:
-            cls._made += 1
-            if cls._made == _OFTEN:
-                cls.__init__ = _init_of(cls)
 
     def _values_of(names):
         return lambda self: tuple(getattr(self, name) for name in names)
-
-    def _init_of(cls):
-        """Return an `__init__` that does the same for one class, several times as fast."""
-        names, required = cls.__match_args__, cls._required
-        if list(names[: len(required)]) != [name for name in names if name in required]:
-            return _init  # a default before a field without one cannot be written as a signature
-        words = ", ".join(name if name in required else f"{name}=defaults[{name!r}]" for name in names)
-        lines = "".join(f"    fields[{name!r}] = {name}\n" for name in names)
-        made = {"defaults": {name: getattr(cls, name) for name in names if name not in required}}
-        exec(f"def __init__(self, {words}):\n    fields = self.__dict__\n{lines}", made)  # noqa: S102  our own names
-        return made["__init__"]
 
     def _equal(self, other):
         return self._values(self) == other._values(other) if type(other) is type(self) else NotImplemented
