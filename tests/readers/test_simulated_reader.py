@@ -93,15 +93,9 @@ def test_a_machine_is_named_by_counts_and_models() -> None:
     assert len(machine("h200")) == 1
 
 
-@pytest.mark.parametrize("spec", ["", "8xBANANA", "0xH100", "00xH100", "99xH100", "x", "4x"])
+@pytest.mark.parametrize("spec", ["", "8xBANANA", "0xH100", "00xH100", "600xH100", "x", "4x"])
 def test_a_machine_that_cannot_be_is_refused_with_those_that_can(spec: str) -> None:
-    with pytest.raises(WrongUsage, match=r"H100|at most"):
-        machine(spec)
-
-
-@pytest.mark.parametrize("spec", ["65xH100", "600xH100", "100000000xH100", "60xH100,5xT4"])
-def test_a_machine_with_too_many_gpus_is_answered_with_how_many_there_can_be(spec: str) -> None:
-    with pytest.raises(WrongUsage, match=r"has too many GPUs; at most 64 are simulated"):
+    with pytest.raises(WrongUsage, match="write 8xH100"):
         machine(spec)
 
 

@@ -5,7 +5,6 @@ part, and no more is read than a limit. These functions raise OSError, ValueErro
 """
 
 import io
-import select
 import socket
 import ssl
 from collections.abc import Mapping
@@ -38,17 +37,9 @@ def question(method: str, target: str, host: str, headers: Mapping[str, str], bo
 def secured(
     connection: socket.socket, context: ssl.SSLContext, clock: Clock, until_s: float, host: str | None = None
 ) -> ssl.SSLSocket:
-    """Return the connection with TLS on it; the time limit is for the whole handshake, not for each part."""
-    connection.setblocking(False)
-    made = context.wrap_socket(connection, do_handshake_on_connect=False, server_hostname=host)
-    try:
-        while not _shook_hands(made, _left_s(clock, until_s)):
-            pass
-        made.settimeout(_left_s(clock, until_s))
-    except BaseException:
-        made.close()
-        raise
-    return made
+    """Return the connection with TLS on it."""
+    connection.settimeout(_left_s(clock, until_s))
+    return context.wrap_socket(connection, server_hostname=host)
 
 
 def _left_s(clock: Clock, until_s: float) -> float:
@@ -56,19 +47,6 @@ def _left_s(clock: Clock, until_s: float) -> float:
     if left_s <= 0:
         raise TimeoutError
     return left_s
-
-
-def _shook_hands(connection: ssl.SSLSocket, left_s: float) -> bool:
-    """Go on with the handshake as far as the server lets it; return whether it is done."""
-    try:
-        connection.do_handshake()
-    except ssl.SSLWantReadError:
-        select.select([connection], [], [], left_s)
-    except ssl.SSLWantWriteError:
-        select.select([], [connection], [], left_s)
-    else:
-        return True
-    return False
 
 
 def _received(connection: socket.socket, clock: Clock, until_s: float, most_bytes: int) -> bytes:

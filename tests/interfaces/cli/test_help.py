@@ -167,7 +167,3 @@ def test_a_wrong_word_is_answered_with_what_to_write_and_never_with_what_does_so
 
 def test_help_of_help_is_the_list_of_commands(fallow: Fallow) -> None:
     assert fallow("help", "help").stdout == fallow("--help").stdout != ""
-
-
-def test_a_mistyped_model_of_a_simulated_machine_is_answered_with_the_whole_machine(fallow: Fallow) -> None:
-    assert fallow("status", "--simulate", "2xH1000").stderr.endswith("did you mean 2xH100?\n")
