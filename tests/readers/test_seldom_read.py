@@ -5,11 +5,29 @@ import sys
 from collections.abc import Callable
 
 from tests.conftest import Fallow
-from tests.readers.test_turns_of_energy import LOOKS
 from tests.standin import World
 
 TWO_CALLS = 2  # how many samples there are, and the samples
 SAMPLES, MIG_MODE = "nvmlDeviceGetSamples", "nvmlDeviceGetMigMode"
+LOOKS = """
+import sys
+from fallow.core.ports import Depth
+from fallow.engine.machine.clock import SystemClock
+from fallow.readers.nvml_reader import NvmlReader
+from fallow.readers.proc import Proc
+
+class Driven(SystemClock):
+    now_s = 0.0
+    def monotonic_s(self):
+        return self.now_s
+
+clock = Driven()
+reader = NvmlReader("driven", clock, Proc(), 2.0)
+for line in sys.stdin:
+    clock.now_s = float(line)
+    reader.look(Depth.EVERYTHING)
+    print(flush=True)
+"""
 
 
 def test_an_empty_gpu_is_asked_for_samples_every_ten_seconds_and_for_mig_every_minute(
@@ -27,7 +45,7 @@ def test_an_empty_gpu_is_asked_for_samples_every_ten_seconds_and_for_mig_every_m
             """How often samples and MIG mode were asked for at these looks."""
             before = world.calls(SAMPLES), world.calls(MIG_MODE)
             for at_s in looks_s:
-                print(at_s, "METERED", file=reader.stdin, flush=True)
+                print(at_s, file=reader.stdin, flush=True)
                 reader.stdout.readline()  # type: ignore[union-attr]
             return world.calls(SAMPLES) - before[0], world.calls(MIG_MODE) - before[1]
 

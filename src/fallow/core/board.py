@@ -149,6 +149,8 @@ class Counts:
 
     activity_s: Mapping[tuple[str, str, str], float]
     """Witnessed seconds by UUID, activity and user."""
+    energy_j: Mapping[str, float]
+    """What each GPU drew, by its UUID."""
     yields: Mapping[str, Histogram]
     """How long yields took, by filler."""
     actions: Mapping[tuple[str, str], int]

@@ -64,7 +64,7 @@ class Interval:
     parties: tuple[Party, ...]
     """In order, each once; never empty."""
     energy_mj: int = 0
-    """What the GPU drew in the part of it that was metered, by the driver's counter, in millijoules."""
+    """What the GPU drew in the part of it that was metered, in millijoules."""
     metered_ms: int = 0
     """For how much of the witnessed time that is known: where the counter is missing or began again, it is not."""
 

@@ -15,11 +15,9 @@ class Depth(IntEnum):
     LOAD = 2
     """Utilization, too: what judging a job needs."""
     EVERYTHING = 3
-    """Clocks and limits, too; of the energy what was last read."""
-    METERED = 4
-    """The counter of energy of one GPU, too, where it is its turn: each has it every two minutes."""
-    ENERGY = 5
-    """The counter of energy of all GPUs, which takes 4 ms a GPU on an H200."""
+    """Clocks, temperature and limits, too."""
+    ENERGY = 4
+    """The counter of energy, too, which takes 4 ms a GPU on an H200."""
 
 
 class Clock(Protocol):

@@ -26,7 +26,7 @@ from fallow.core.unknown import Unknown
 from fallow.core.value import value
 
 _HOUR_MS = 3_600_000
-_WELL_METERED = 0.95  # the first minute of each run of the daemon is never metered
+_WELL_METERED = 0.95
 
 
 class By(StrEnum):
@@ -49,7 +49,7 @@ NAME_FIELDS = {
 """The fields of a report that name one of its lines."""
 
 
-NOT_METERED = Unknown("no counter of energy was read in that time")
+NOT_METERED = Unknown("no power was read in that time")
 
 
 @value
@@ -67,7 +67,7 @@ class Line:
     cost: float | Unknown
     """The cost of the idle and stuck time; Unknown if a GPU of it has no price."""
     energy_mj: int = 0
-    """What was drawn in the metered time, by the driver's counter."""
+    """What was drawn in the metered time."""
     metered_ms: int = 0
     """For how much of the observed time that is known."""
 

@@ -17,7 +17,6 @@ from fallow.readers.call_pool import AboutTo, CallPool
 from fallow.readers.proc import Proc
 
 _ASK_FOR_MIG_EVERY_S = 60.0
-_METERED_EVERY_S = 120.0
 _SLOW_LAST_S = 2.5  # clocks decide nothing; temperature and limits change slowly; they are a third of all calls
 _QUIET_BUS_BYTES_PER_S = 2**20  # reading causes some traffic itself, 0.2 to 0.7 MB/s on an H200
 _QUIET_MEMORY = 0.001
@@ -42,7 +41,6 @@ class _Device:
         self.sampled_s: float | None = None
         """When its samples were last up to date."""
         self.was_held = False
-        self.energy_j: float | Unknown = NOT_ASKED
         self._kept: dict[Callable[[nvml.Ask, nvml.Handle], Any], tuple[float, Any]] = {}
 
     def lately(self, read: Callable[[nvml.Ask, nvml.Handle], T], ask: nvml.Ask, at_s: float) -> T:
@@ -161,8 +159,6 @@ class _LookAtCard:
         facts["memory"] = nvml.memory(ask, handle)
         facts["holders"] = nvml.holders(ask, handle)
         body = device if parent is None else parent
-        if self.depth is not Depth.LOAD:
-            facts["temperature_c"] = body.lately(nvml.temperature_c, ask, self.at_s)
         if self.depth >= Depth.LOAD:
             facts["power_w"] = nvml.power_w(ask, body.handle)
             facts["power_limit_w"] = body.lately(nvml.power_limit_w, ask, self.at_s)
@@ -171,10 +167,10 @@ class _LookAtCard:
             if "minor" not in body.identity or isinstance(body.identity["minor"], Unknown):
                 body.identity["minor"] = nvml.minor(ask, body.handle)
             facts["minor"] = body.identity["minor"]
+            facts["temperature_c"] = body.lately(nvml.temperature_c, ask, self.at_s)
             facts.update(body.lately(nvml.clocks, ask, self.at_s))
-            if self.depth >= Depth.ENERGY:
-                device.energy_j = _MIG_HAS_NONE if parent else nvml.energy_j(ask, device.handle)
-            facts["energy_j"] = device.energy_j
+        if self.depth >= Depth.ENERGY:
+            facts["energy_j"] = _MIG_HAS_NONE if parent else nvml.energy_j(ask, handle)
 
     def _read_load(self, ask: nvml.Ask, device: _Device, row: _Row, parent: _Device | None) -> None:
         """Read what ran since the last look, from counters and samples."""
@@ -308,8 +304,6 @@ class NvmlReader:
             self._crew.dismiss()
             raise
         self._cards = [_Card(index) for index in range(cards)]
-        self._turns = 0
-        self._next_turn_s = 0.0
 
     def _connect(self, opening_s: float) -> int:
         start = _Errand("nvml", nvml.connect, 0)
@@ -327,25 +321,10 @@ class NvmlReader:
     def look(self, depth: Depth) -> Snapshot:
         """Return all GPUs now."""
         at_s, wall_s = self._clock.monotonic_s(), self._clock.wall_s()
-        depths = self._depths(depth, at_s)
-        errands = [_LookAtCard(card, its_depth, at_s) for card, its_depth in zip(self._cards, depths, strict=True)]
+        errands = [_LookAtCard(card, depth, at_s) for card in self._cards]
         late = self._crew.send(errands, self._limit_s)
         gpus = [gpu for errand in errands for gpu in errand.gpus(late.get(errand.key))]
         return Snapshot(self._host, simulated=False, at_s=at_s, wall_s=wall_s, gpus=tuple(gpus))
-
-    def _depths(self, depth: Depth, at_s: float) -> list[Depth]:
-        """Return how much to read of each card: energy of one at a time, so that no look waits for all of them.
-
-        What a card draws is known from the second reading on, so the first two are taken without a pause.
-        """
-        if depth is not Depth.METERED:
-            return [depth] * len(self._cards)
-        depths = [Depth.EVERYTHING] * len(self._cards)
-        if at_s >= self._next_turn_s:
-            depths[self._turns % len(depths)] = Depth.ENERGY
-            self._turns += 1
-            self._next_turn_s = at_s + (_METERED_EVERY_S / len(depths) if self._turns >= 2 * len(depths) else 0.0)
-        return depths
 
     def versions(self) -> tuple[str | Unknown, int | Unknown]:
         """Return the versions of the driver and of the newest CUDA that it supports: 12080 is 12.8."""

@@ -52,8 +52,8 @@ def test_what_was_seen_is_there_in_order(tmp_path: pathlib.Path) -> None:
     opened = past(tmp_path)
     assert opened.cards() == {UUID: Card(UUID, "0", "NVIDIA H100 80GB HBM3", "box")}
     assert opened.tallies([START_MS, START_MS + 10**7]) == [
-        Interval(UUID, START_MS, START_MS + 10**7, 999_000, Activity.BUSY, ADA),
-        Interval(UUID, START_MS, START_MS + 10**7, 2_000_000, Activity.IDLE, ADA),
+        Interval(UUID, START_MS, START_MS + 10**7, 999_000, Activity.BUSY, ADA, 999_000 * 120, 999_000),
+        Interval(UUID, START_MS, START_MS + 10**7, 2_000_000, Activity.IDLE, ADA, 2_000_000 * 120, 2_000_000),
     ]
     opened.close()
 

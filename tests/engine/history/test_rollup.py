@@ -124,7 +124,7 @@ def test_whatever_is_written_grows_gets_old_or_is_deleted_the_sums_are_those_of_
                     number += 1
                     begin_ms = now_ms // QUARTER_MS * QUARTER_MS
                     written.append(Piece(number, uuid, begin_ms, begin_ms + ms, activity, crew))
-                store.write(Batch(now_ms, dict(CARDS), written, {}, []))
+                store.write(Batch(now_ms, dict(CARDS), written, {}))
             elif what == "grow":
                 store.database.execute("UPDATE interval SET witnessed = min(span, witnessed + ?)", (amount,))
             elif what == "age":

@@ -55,10 +55,10 @@ def test_a_table_by_gpu_adds_up(recorded: Fallow) -> None:
     assert done.returncode == 0, done.stderr
     head, *rows = [line.split() for line in done.stdout.splitlines()[1:]]
     assert done.stdout.startswith("box: 2 GPUs (NVIDIA H100 80GB HBM3), ")
-    assert head == ["GPU", "free", "busy", "idle", "observed", "cost"], "what was never seen has no column"
-    assert rows[0] == ["0", "0", "0", "2.0h", "2.0h", "$4.00"]
-    assert rows[1] == ["1", "1.0h", "1.0h", "0", "2.0h", "$0.00"]
-    assert rows[2] == ["all", "1.0h", "1.0h", "2.0h", "4.0h", "$4.00"]
+    assert head == ["GPU", "free", "busy", "idle", "observed", "kWh", "cost"], "what was never seen has no column"
+    assert rows[0] == ["0", "0", "0", "2.0h", "2.0h", "0.24", "$4.00"]
+    assert rows[1] == ["1", "1.0h", "1.0h", "0", "2.0h", "0.24", "$0.00"]
+    assert rows[2] == ["all", "1.0h", "1.0h", "2.0h", "4.0h", "0.48", "$4.00"]
 
 
 def test_the_strips_of_the_page_are_headed_by_how_much_time_they_show(recorded: Fallow) -> None:
@@ -185,17 +185,16 @@ def test_a_report_of_days_ends_where_the_second_one_begins_in_local_time(fallow:
     assert shifted["total"]["observed_s"] == 4 * HOUR_S, "noon of a zone that is an hour ahead is an hour earlier"
 
 
-def test_it_says_what_made_it_how_much_was_watched_and_that_energy_is_unknown(recorded: Fallow) -> None:
+def test_it_says_what_made_it_how_much_was_watched_and_what_was_drawn(recorded: Fallow) -> None:
     told = json.loads(recorded("report", "--since", "8h", "--format", "json").stdout)
     assert told["made"]["source"] == f"the history in {recorded.state}"
     assert told["observed_share"] == pytest.approx(0.25, abs=0.01)
     (gap,) = told["gaps"]
     begins, since = (datetime.datetime.fromisoformat(each["since"]).timestamp() for each in (gap, told))
     assert begins == pytest.approx(since, abs=0.01)
-    assert told["total"]["energy_j"] is None
-    assert told["total"]["unknown"]["energy_j"] == "no counter of energy was read in that time"
+    assert told["total"]["energy_j"] == pytest.approx(4 * HOUR_S * 120.0)
     text = recorded("report", "--since", "3d").stdout
-    assert "Energy: unknown" in text
+    assert "Energy: by the power, for " in text
     assert "; nobody watched from " in text
     assert f"from the history in {recorded.state}" in " ".join(text.split())
     assert [line[:3] for line in text.splitlines() if line.startswith(("Mon ", "Sun "))] == ["Mon", "Sun"]

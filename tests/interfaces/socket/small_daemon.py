@@ -31,7 +31,7 @@ from tests.places import LIMIT_S
 from tests.reasons import said
 
 EVERY_S = 0.1
-NOTHING_COUNTED = Counts(activity_s={}, yields={}, actions={}, unknowns={})
+NOTHING_COUNTED = Counts(activity_s={}, energy_j={}, yields={}, actions={}, unknowns={})
 
 
 def complain(sentence: str) -> None:

@@ -17,7 +17,7 @@ from tests.core.gpus import GIB, held, idle
 from tests.interfaces.web.clusters import small
 from tests.reasons import said
 
-NO_COUNTS = Counts({}, {}, {}, {})
+NO_COUNTS = Counts({}, {}, {}, {}, {})
 LOST = Unknown("the GPU is lost")
 
 
@@ -143,6 +143,7 @@ def varied(wall_s: float) -> Board:
             (uuids[2], "stuck", "carol"): 720.0,
             (uuids[3], "free", "-"): 64.0,
         },
+        energy_j={},
         yields={"folding": Histogram((0.1, 0.5, 1.0, 5.0), (2, 18, 19, 19), 19, 5.7)},
         actions={("ask", "done"): 3, ("insist", "done"): 1, ("ask", "refused"): 2},
         unknowns={

@@ -36,11 +36,11 @@ def families(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Met
 
 
 def with_energy_and_prices(wall_s: float) -> Board:
-    """A machine on which a lot goes on, with an energy counter and a price."""
+    """A machine on which a lot goes on, with energy and a price."""
     made = varied(wall_s)
-    busy, *rest = made.status.gpus
     prices = Prices(named=(("H100", 2.5),), currency="USD")
-    return replace(made, prices=prices, status=replace(made.status, gpus=(replace(busy, energy_j=7.5e6), *rest)))
+    energy_j = {str(made.status.gpus[0].uuid): 7.5e6}
+    return replace(made, prices=prices, counts=replace(made.counts, energy_j=energy_j))
 
 
 def value(families: dict[str, Metric], name: str, **labels: str) -> list[float]:

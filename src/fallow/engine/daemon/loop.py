@@ -246,7 +246,7 @@ class Daemon:
 
     def _tick(self) -> None:
         gpu_reader = self._world.gpu_reader
-        snapshot = gpu_reader.describe(gpu_reader.look(Depth.METERED))
+        snapshot = gpu_reader.describe(gpu_reader.look(Depth.EVERYTHING))
         snapshot = replace(snapshot, gpus=with_names(self._owners, snapshot.gpus))
         around = self._walls.around
         with self._around_fillers():

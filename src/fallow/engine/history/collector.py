@@ -24,7 +24,6 @@ from fallow.core.interval import (
 )
 from fallow.core.units import printable
 from fallow.core.unknown import Unknown
-from fallow.engine.history.energy import EnergyMeter, Portion
 from fallow.engine.history.samples import SampleCollector, Sums
 
 QUARTER_MS = 900_000
@@ -41,6 +40,9 @@ class Piece(NamedTuple):
     end_ms: int
     activity: Activity
     crew: str
+    energy_mj: int = 0
+    metered_ms: int = 0
+    """For how long of it the power was known."""
 
 
 class Batch(NamedTuple):
@@ -50,8 +52,6 @@ class Batch(NamedTuple):
     cards: dict[str, Card]
     pieces: list[Piece]
     samples: Sums
-    energy: list[Portion]
-    """What these or earlier pieces drew."""
     lost_ms: tuple[int, int] | None = None
     """Between which times there were pieces that did not wait until now, because they were too many."""
 
@@ -66,7 +66,6 @@ class Collector:
         self._uuids: dict[str, str] = {}
         self._ended: deque[Piece] = deque(maxlen=most_waiting)
         self._samples = SampleCollector(most_waiting)
-        self._energy: deque[Portion] = deque(maxlen=most_waiting)
         self._lost_ms: tuple[int, int] | None = None
         self._numbers = 0
         self._now_ms = 0
@@ -82,7 +81,6 @@ class Collector:
             track = self._track(gpu, status)
             self._grow(track, gpu, now_ms)
             self._samples.add(track.uuid, gpu, now_ms // 1000)
-            self._energy.extend(track.meter.read(gpu.energy_j))
 
     def batch(self) -> Batch:
         """Return what is not written yet. Intervals that go on are returned each time they have grown."""
@@ -92,9 +90,8 @@ class Collector:
             if track.grown:
                 pieces.append(track.piece())
                 track.grown = False
-        batch = Batch(self._now_ms, self._cards, pieces, self._samples.take(), list(self._energy), self._lost_ms)
+        batch = Batch(self._now_ms, self._cards, pieces, self._samples.take(), self._lost_ms)
         self._cards, self._lost_ms = {}, None
-        self._energy.clear()
         return batch
 
     def _track(self, gpu: GpuStatus, status: Status) -> "_Track":
@@ -119,13 +116,12 @@ class Collector:
         before_ms, track.at_ms = track.at_ms, now_ms
         if before_ms is None or not 0 <= now_ms - before_ms <= self._gap_ms:
             self._end(track)
-            track.meter.interrupt()
             return
         if track.activity is not gpu.activity or track.crew != crew:
             self._end(track)
         if track.number and now_ms <= track.quarter_ends_ms:
             track.end_ms, track.grown = now_ms, now_ms > before_ms or track.grown
-            track.meter.witness(track.number, now_ms - before_ms, gpu.power_w)
+            track.draw(gpu, now_ms - before_ms)
             return
         at_ms = before_ms
         while at_ms < now_ms:
@@ -136,7 +132,7 @@ class Collector:
                 track.begin(self._numbers, at_ms, gpu.activity, crew)
             began_ms, at_ms = at_ms, min(now_ms, track.quarter_ends_ms)
             track.end_ms, track.grown = at_ms, True
-            track.meter.witness(track.number, at_ms - began_ms, gpu.power_w)
+            track.draw(gpu, at_ms - began_ms)
 
     def _end(self, track: "_Track") -> None:
         if track.grown:
@@ -155,12 +151,13 @@ class _Track:
         self.label = ""
         self.name: str | Unknown = ""
         self.at_ms: int | None = None
-        self.meter = EnergyMeter()
         self.number = 0
         self.begin_ms = self.end_ms = self.quarter_ends_ms = 0
         self.activity = Activity.UNKNOWN
         self.crew = ""
         self.grown = False
+        self._energy_mj = 0.0
+        self._metered_ms = 0
         self._holders: object = None
         self._crew = ""
 
@@ -168,10 +165,22 @@ class _Track:
         """Begin a new interval of length zero."""
         self.number, self.begin_ms, self.activity, self.crew = number, at_ms, activity, crew
         self.quarter_ends_ms = (at_ms // QUARTER_MS + 1) * QUARTER_MS
+        self._energy_mj, self._metered_ms = 0.0, 0
+
+    def draw(self, gpu: GpuStatus, ms: int) -> None:
+        """Add what the GPU drew in that time; a MIG instance shows the power of its whole card."""
+        if gpu.mig is None and not isinstance(gpu.power_w, Unknown):
+            self._energy_mj += gpu.power_w * ms
+            self._metered_ms += ms
 
     def piece(self) -> Piece:
         """Return the interval as it is now."""
-        return Piece(self.number, self.uuid, self.begin_ms, self.end_ms, self.activity, self.crew)
+        energy_mj = round(self._energy_mj)
+        return Piece(
+            *(self.number, self.uuid, self.begin_ms, self.end_ms, self.activity, self.crew),
+            energy_mj,
+            self._metered_ms,
+        )
 
     def crew_of(self, gpu: GpuStatus) -> str:
         """Return the holders of this tick as they are stored; formatted again only when they have changed."""

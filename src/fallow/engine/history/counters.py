@@ -1,4 +1,4 @@
-"""Count since the start of the daemon: seconds by activity and user, yields, actions, unknown readings."""
+"""Count since the start of the daemon: seconds by activity and user, energy, yields, actions, unknown readings."""
 
 from bisect import bisect_left
 
@@ -26,6 +26,7 @@ class Tally:
     def __init__(self, longest_gap_s: float = 3.0) -> None:
         self.longest_gap_s = longest_gap_s
         self._seconds: dict[tuple[str, str, str], float] = {}
+        self._energy_j: dict[str, float] = {}
         self._yields: dict[str, list[float]] = {}
         self._actions: dict[tuple[str, str], int] = {}
         self._unknowns: dict[tuple[str, str], int] = {}
@@ -39,6 +40,8 @@ class Tally:
         for gpu in status.gpus:
             if isinstance(gpu.uuid, str):
                 self._add_seconds(gpu.uuid, gpu, passed_s)
+                if gpu.mig is None and not isinstance(gpu.power_w, Unknown):
+                    self._energy_j[gpu.uuid] = self._energy_j.get(gpu.uuid, 0.0) + gpu.power_w * passed_s
             self._add_unknowns(gpu)
 
     def action(self, kind: str, result: str) -> None:
@@ -61,7 +64,7 @@ class Tally:
             name: Histogram(YIELD_BOUNDS_S, tuple(int(count) for count in row[:-2]), int(row[-2]), row[-1])
             for name, row in self._yields.items()
         }
-        return Counts(dict(self._seconds), yields, dict(self._actions), dict(self._unknowns))
+        return Counts(dict(self._seconds), dict(self._energy_j), yields, dict(self._actions), dict(self._unknowns))
 
     def _add_seconds(self, uuid: str, gpu: GpuStatus, passed_s: float) -> None:
         """Add seconds. Users who hold a GPU together share its time, so that its seconds add up to the time seen."""

@@ -11,7 +11,6 @@ from zlib import crc32
 from fallow.core.interval import Card
 from fallow.engine.history import marks, rollup, samples
 from fallow.engine.history.collector import Batch, Piece
-from fallow.engine.history.energy import Portion
 from fallow.engine.history.sqlite_file import Schema, transaction
 
 FILE_NAME = "history.db"
@@ -27,16 +26,16 @@ _INTERVALS = """
         energy INTEGER NOT NULL, metered INTEGER NOT NULL,
         PRIMARY KEY (card, begin, turn)) WITHOUT ROWID
 """
-"""Energy is in millijoules by the driver's counter, and known for so many milliseconds of the interval."""
+"""Energy is in millijoules by the power that was read, and known for so many milliseconds of the interval."""
 SCHEMA = Schema(1, ";".join((_INTERVALS, marks.TABLE, samples.TABLE, rollup.TABLE)))
 INSERT = "INSERT INTO interval VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
 """Write one interval: card, begin, turn, span, witnessed, activity, crew, energy, metered."""
 _CREWS_REMEMBERED = 5_000
-_ROWS_REMEMBERED = 10_000  # 64 GPUs that do something else at each tick, for the two minutes until they are metered
+_ROWS_REMEMBERED = 10_000
 
 
 LastWritten = dict[int, tuple[int, int, int]]
-"""The rows of the pieces that were written last, by their number: they may still grow, and be metered."""
+"""The rows of the pieces that were written last, by their number: they may still grow."""
 
 
 class Store:
@@ -59,8 +58,6 @@ class Store:
                 for piece in batch.pieces:
                     self._write_piece(piece, last)
                 samples.write(self.database, batch.samples, self._card)
-                for portion in batch.energy:
-                    self._write_energy(portion, last)
         except BaseException:
             self.forget()
             raise
@@ -111,8 +108,9 @@ class Store:
         where = last.get(piece.number)
         if where is not None:
             grown = self.database.execute(
-                "UPDATE interval SET span = ?, witnessed = ? WHERE card = ? AND begin = ? AND turn = ?",
-                (span, span, *where),
+                "UPDATE interval SET span = ?, witnessed = ?, energy = ?, metered = ? "
+                "WHERE card = ? AND begin = ? AND turn = ?",
+                (span, span, piece.energy_mj, piece.metered_ms, *where),
             )
             if grown.rowcount:
                 last[piece.number] = last.pop(piece.number)  # to the end: the oldest are forgotten first
@@ -121,16 +119,7 @@ class Store:
         question = "SELECT coalesce(max(turn) + 1, 0) FROM interval WHERE card = ? AND begin = ?"
         (turn,) = self.database.execute(question, (card, piece.begin_ms)).fetchone()
         where = (card, piece.begin_ms, int(turn))
-        row = (*where, span, span, piece.activity.value, self.crew(piece.crew), 0, 0)
+        crew = self.crew(piece.crew)
+        row = (*where, span, span, piece.activity.value, crew, piece.energy_mj, piece.metered_ms)
         self.database.execute(INSERT, row)
         last[piece.number] = where
-
-    def _write_energy(self, portion: Portion, last: LastWritten) -> None:
-        """Add energy to the row of a piece; of one whose row is not known any more it stays unknown."""
-        where = last.get(portion.number)
-        if where is not None:
-            self.database.execute(
-                "UPDATE interval SET energy = energy + ?, metered = min(witnessed, metered + ?) "
-                "WHERE card = ? AND begin = ? AND turn = ?",
-                (portion.energy_mj, portion.ms, *where),
-            )

@@ -59,7 +59,6 @@ def gpu(facts: Facts) -> GpuStatus:
     return GpuStatus(
         index=facts["index"],
         **{name: fact(facts, name) for name in PLAIN_READINGS},
-        energy_j=fact(facts, "energy_j") if "energy_j" in facts else NOT_ASKED,  # an older fallow does not tell it
         memory=total if isinstance(total, Unknown) else Memory(total, used, total - used, 0),
         holders=holders if isinstance(holders, Unknown) else tuple(_holder(each) for each in holders),
         mig=None if slot is None else MigPlace(slot, fact(facts, "mig_parent_uuid"), NOT_ASKED),

@@ -73,7 +73,6 @@ class Gpu(Told):
     memory_total_bytes: int | Unknown
     power_w: float | Unknown
     power_limit_w: float | Unknown
-    energy_j: float | Unknown
     temperature_c: int | Unknown
     sm_clock_mhz: int | Unknown
     memory_clock_mhz: int | Unknown

@@ -77,7 +77,6 @@ def gpu_facts(gpu: Gpu) -> dict[str, Any]:
             "mig_slot": None if mig is None else mig.slot,
             "mig_parent_uuid": None if mig is None else mig.parent_uuid,
             **{name: getattr(gpu, name) for name in PLAIN_READINGS},
-            "energy_j": gpu.energy_j,
             "memory_used_bytes": memory if isinstance(memory, Unknown) else memory.used_bytes,
             "memory_total_bytes": memory if isinstance(memory, Unknown) else memory.total_bytes,
             "throttled_by": throttled_by if isinstance(throttled_by, Unknown) else list(throttled_by),

@@ -167,11 +167,9 @@ def footnotes(report: Report, *tables: By) -> list[str]:
     told += [f"Observed: {share_in_words(report.observed_share)} of the time of these GPUs{_gaps_in_words(report)}."]
     if total.metered_ms:
         known = total.metered_ms / max(1, total.observed_ms)
-        told.append(
-            f"Energy: by the driver's counter, for {share_in_words(known)} of the time observed; > is at least."
-        )
+        told.append(f"Energy: by the power, for {share_in_words(known)} of the time observed; > is at least.")
     else:
-        told.append("Energy: unknown, because no counter of energy was read in that time.")
+        told.append("Energy: unknown, because no power was read in that time.")
     weeks = report.bill(By.WEEK).lines
     if len(weeks) > 1:
         shares = (f"{line.name[0]} {share_in_words(_wasted(line) / max(1, line.observed_ms))}" for line in weeks[-8:])
