@@ -21,13 +21,13 @@ def free_ports(count: int) -> list[int]:
 
 def with_a_free_port(*words: str) -> tuple[str, ...]:
     """Give the page of a daemon a port of its own unless the test chooses one: others may run on this machine."""
-    chosen = "--listen" in words or any(word.endswith(".toml") and "[page" in _read(word) for word in words)
+    chosen = any(word in ("--listen", "--reload") or _has_page(word) for word in words)
     return words if chosen or words[:1] != ("up",) else ("up", "--listen", "127.0.0.1:0", *words[1:])
 
 
-def _read(config: str) -> str:
-    """Return what is in a config file, and nothing if there is none."""
+def _has_page(word: str) -> bool:
+    """Return whether a word is a config file that says where the page is."""
     try:
-        return pathlib.Path(config).read_text(errors="replace")
+        return word.endswith(".toml") and "[page" in pathlib.Path(word).read_text(errors="replace")
     except OSError:
-        return ""
+        return False

@@ -35,7 +35,13 @@ def test_on_the_socket_users_read_their_own_command_lines_and_change_what_is_the
     for words in (("status", "--json"), ("why", "0"), ("protect", "--list", "--json"), ("report", "--by", "job")):
         asked = machine.fallow(BOB, *words)
         assert SECRET not in asked.stdout + asked.stderr
-    for words in (("protect", "--release", number), ("reload",)):
+    for words in (
+        ("protect", "--release", number),
+        (
+            "up",
+            "--reload",
+        ),
+    ):
         assert machine.fallow(BOB, *words).returncode == 77
     assert not daemon.told("reloaded")
     assert number in machine.fallow(BOB, "protect", "--list", "--json").stdout

@@ -89,8 +89,8 @@ def test_a_daemon_answers_its_own_user_only(people: tuple[Person, Person, Person
     try:
         until((ada.folder / "fallow.sock").exists)
         assert (ada.folder.stat().st_mode & 0o777, ada.folder.stat().st_uid) == (0o700, ADA)
-        assert ada("reload")[0] == 0
-        assert eve("reload")[0] == 69, "there is no daemon on her machine"
+        assert ada("up", "--reload")[0] == 0
+        assert eve("up", "--reload")[0] == 69, "there is no daemon on her machine"
     finally:
         end_group(daemon)
 

@@ -49,10 +49,10 @@ def test_a_member_of_the_group_reloads_the_daemon_and_nobody_else_does(
     up: Callable[[str], tuple[Fill, Ask]],
 ) -> None:
     running, ask = up(GROUP.gr_name)
-    refused = ask(OTHER, "reload")
+    refused = ask(OTHER, "up", "--reload")
     assert (refused.returncode, refused.stdout) == (77, "")
     assert not running.told("config reloaded")
-    done = ask(MEMBER, "reload")
+    done = ask(MEMBER, "up", "--reload")
     assert done.returncode == 0, done.stderr
     running.until("config reloaded (reload 1)")
 
@@ -74,5 +74,5 @@ def test_a_member_of_the_group_releases_any_protection_and_nobody_else_does(
 def test_a_group_that_does_not_exist_makes_nobody_an_operator(up: Callable[[str], tuple[Fill, Ask]]) -> None:
     running, ask = up("no-such-group")
     assert running.told("there is no group 'no-such-group' on this machine")
-    assert ask(MEMBER, "reload").returncode == 77
-    assert ask(OTHER, "reload").returncode == 77
+    assert ask(MEMBER, "up", "--reload").returncode == 77
+    assert ask(OTHER, "up", "--reload").returncode == 77

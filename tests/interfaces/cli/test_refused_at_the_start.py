@@ -76,7 +76,7 @@ def as_config(bare: Bare, action: str, tmp_path: pathlib.Path, *verb: str) -> su
 FACES: dict[str, Callable[[Bare, str, pathlib.Path], subprocess.CompletedProcess[str]]] = {
     "guard": as_guard,
     "check": lambda *given: as_config(*given, "check"),
-    "up": lambda *given: as_config(*given, "up", "--for", "100ms", "--config"),
+    "up": lambda *given: as_config(*given, "up", "--config"),
 }
 
 
@@ -133,7 +133,7 @@ def test_stacks_that_cannot_be_written_are_refused_everywhere(bare: Bare, tmp_pa
     file.chmod(0o600)
     run = bare("run", "--idle-timeout", "1h", "--dump-stacks", "--", "/bin/true")
     check = bare("check", str(file))
-    up = bare("up", "--config", str(file), "--for", "100ms")
+    up = bare("up", "--config", str(file))
     assert (run.returncode, check.returncode, up.returncode) == (69, 78, 78)
     for done in (run, check, up):
         assert NO_STACKS.format(python=bare.python) in done.stderr + done.stdout

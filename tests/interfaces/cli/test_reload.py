@@ -1,4 +1,4 @@
-"""F19: `fallow reload` asks the daemon, and says what came of it."""
+"""F19: `fallow up --reload` asks the daemon, and says what came of it."""
 
 import os
 import pathlib
@@ -32,7 +32,7 @@ def up(simulated: Fallow, file: pathlib.Path) -> Fill:
 
 def test_a_config_without_a_mistake_is_loaded(simulated: Fallow, file: pathlib.Path, up: Fill) -> None:
     file.write_text("[page]\nenabled = false\n[machine]\nprice = 3\n")
-    done = simulated("reload")
+    done = simulated("up", "--reload")
     assert (done.returncode, done.stdout, done.stderr) == (0, f"config reloaded: {file}\n", "")
     up.until("config reloaded (reload 1)")
 
@@ -41,24 +41,26 @@ def test_every_mistake_is_told_with_its_line_and_the_old_one_stays(
     simulated: Fallow, file: pathlib.Path, up: Fill
 ) -> None:
     file.write_text(f"[machine]\nevry = 1\n[[filler]]\nname = 'a'\nuser = '{ME}'\ncommand = 'no-such-command'\n")
-    done = simulated("reload")
+    done = simulated("up", "--reload")
     assert (done.returncode, done.stdout) == (78, "")
     assert f"{file}:2: machine.evry: there is no such key in [machine] (did you mean every?)" in done.stderr
     assert f"{file}:6: filler[1].command: there is no command 'no-such-command'" in done.stderr
     up.until("the old one stays in force")
     file.write_text("")
-    assert simulated("reload", FALLOW_SIMULATE="").returncode == 0, "whatever the machine, it is the same daemon"
+    assert simulated("up", "--reload", FALLOW_SIMULATE="").returncode == 0, (
+        "whatever the machine, it is the same daemon"
+    )
 
 
 def test_each_reload_that_fails_leaves_a_line(simulated: Fallow, file: pathlib.Path, up: Fill) -> None:
     file.unlink()
     for number in (1, 2):
-        assert simulated("reload").returncode != 0
+        assert simulated("up", "--reload").returncode != 0
         up.until(f"(reload {number})")
 
 
 def test_without_a_daemon_it_says_so(simulated: Fallow) -> None:
-    done = simulated("reload")
+    done = simulated("up", "--reload")
     assert (done.returncode, done.stdout) == (69, "")
     assert f"there is no fallow up of {ME} to reload" in done.stderr
     assert "start one: fallow up" in done.stderr
@@ -71,7 +73,7 @@ def test_nobody_else_may_have_it_reload(simulated: Fallow, open_folder: pathlib.
     config.write_text("[page]\nenabled = false\n")
     running = Fill(simulated.start("up", "--config", str(config), FALLOW_SOCKET=str(socket)))
     running.until("up, with")
-    line = [sys.executable, "-m", "tests.as_user", "61001", "reload"]
+    line = [sys.executable, "-m", "tests.as_user", "61001", "up", "--reload"]
     environ = {"PATH": os.environ["PATH"], "PYTHONPATH": str(REPOSITORY), "FALLOW_SOCKET": str(socket)}
     done = subprocess.run(line, env=environ, cwd=REPOSITORY, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (77, "")
@@ -96,18 +98,18 @@ def test_a_daemon_that_had_no_config_finds_the_one_that_was_written_since(
         f"reloaded without a config: there is none at {config}; write one there and reload again,"
         " or end the daemon and run: fallow up --config FILE\n"
     )
-    assert users.run(ADA, "reload") == (0, none, "")
+    assert users.run(ADA, "up", "--reload") == (0, none, "")
     config.write_text("[machine]\nevry = 1\n")
-    code, out, err = users.run(ADA, "reload")
+    code, out, err = users.run(ADA, "up", "--reload")
     assert (code, out) == (78, "")
     assert f"{config}:2: machine.evry: there is no such key" in err
     config.write_text("[machine]\nprice = 3\n")
-    assert users.run(ADA, "reload") == (0, f"config reloaded: {config}\n", "")
+    assert users.run(ADA, "up", "--reload") == (0, f"config reloaded: {config}\n", "")
     running.until("config reloaded (reload 3)")
     code, _, err = users.run(ADA, "up")
     assert code != 0
     assert f"with {config}" in err, "the next one is told which config it has"
     config.unlink()
-    code, _, err = users.run(ADA, "reload")
+    code, _, err = users.run(ADA, "up", "--reload")
     assert code == 78, "a config that has gone is a mistake, and the old one stays"
     assert f"{config}: there is no such file" in err

@@ -25,7 +25,7 @@ def shut(users: Users, open_folder: pathlib.Path) -> Users:
 
 
 @pytest.mark.as_root
-@pytest.mark.parametrize("words", [("stop", "all", "--dry-run"), ("up", "--for", "1s")])
+@pytest.mark.parametrize("words", [("stop", "all", "--dry-run"), ("up",)])
 def test_a_home_of_another_user_is_told_with_what_to_set(shut: Users, words: tuple[str, ...]) -> None:
     code, _, err = shut.run(ADA, *words)
     assert code == 77
@@ -58,7 +58,7 @@ def test_that_nothing_is_kept_is_told_with_the_variable_to_set(shut: Users) -> N
 @pytest.mark.as_root
 def test_a_place_where_no_daemon_can_be_is_told_with_the_variable_to_set(shut: Users) -> None:
     shut.environ |= {"HOME": "/nowhere-at-all", "FALLOW_SOCKET": "/nowhere-at-all/fallow.sock"}
-    code, _, err = shut.run(ADA, "up", "--for", "1s")
+    code, _, err = shut.run(ADA, "up")
     assert code == 77
     assert err.endswith("Permission denied; name a folder of your own with FALLOW_SOCKET\n")
 

@@ -17,7 +17,7 @@ from fallow.core.owner import Owner, OwnerKind
 from fallow.engine.history.writer import HistoryWriter
 from tests.conftest import Fallow
 from tests.engine.history.life import gpu_status, holder
-from tests.interfaces.cli.filled import Fill
+from tests.interfaces.cli.filled import Fill, up_for
 from tests.places import NO_DAEMON, REPOSITORY
 
 HOUR_S = 3600
@@ -215,8 +215,7 @@ def rows_of(told: str) -> list[str]:
 @pytest.mark.more
 def test_what_simulated_gpus_did_is_in_no_report_of_the_real_ones_and_the_other_way_round(recorded: Fallow) -> None:
     before = recorded("report", "--by", "user").stdout
-    done = recorded("up", "--simulate=3xH100", "--for", "3s")
-    assert done.returncode == 0, done.stderr
+    up_for(3.0, recorded, "--simulate=3xH100")
     assert recorded("report").stdout.startswith("box: 2 GPUs (")
     assert rows_of(recorded("report", "--by", "user").stdout) == rows_of(before)
     simulated = recorded("report", "--simulate=3xH100").stdout

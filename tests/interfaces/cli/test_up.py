@@ -11,7 +11,7 @@ from itertools import pairwise
 import pytest
 
 from tests.conftest import Fallow
-from tests.interfaces.cli.filled import Fill, pids_written, wait_for_end, wait_for_lines
+from tests.interfaces.cli.filled import Fill, pids_written, up_for, wait_for_end, wait_for_lines
 from tests.places import LIMIT_S, ME, OFTEN
 from tests.standin import World
 
@@ -42,15 +42,14 @@ def filler(name: str, script: str, more: str = "") -> str:
     return f"[[filler]]\nname = '{name}'\n{command}\nidle_for = 0\ngpus = 0\nuser = '{ME}'\n{more}\n"
 
 
-def test_without_a_config_it_only_watches_and_ends_by_itself_with_0(up: StartUp) -> None:
-    running = up("--for", "1s", FALLOW_CONFIG="")
+def test_without_a_config_it_only_watches(up: StartUp) -> None:
+    running = up(FALLOW_CONFIG="")
     assert "up, without a config: it only watches, on simulated GPUs (4xH100)" in running.until("up, ")
-    assert running.process.wait(LIMIT_S) == 0
 
 
 @pytest.mark.more
 def test_what_it_watches_is_in_the_history(simulated: Fallow) -> None:
-    assert simulated("up", "--for", "3s").returncode == 0
+    up_for(3.0, simulated)
     assert "free" in simulated("report", "--format", "csv").stdout
 
 
@@ -77,7 +76,7 @@ def test_a_second_one_says_who_runs_and_leaves(simulated: Fallow, config: Callab
     assert second.stderr.rstrip().endswith(f", with {file}")
     running.process.kill()
     running.process.wait(LIMIT_S)
-    assert simulated("up", "--for", "0.1s").returncode == 0, "a kill leaves nothing that blocks the next"
+    up("--config", file).until("up, with")  # a kill leaves nothing that blocks the next
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
@@ -152,7 +151,6 @@ def test_a_guard_of_the_config_acts_while_fillers_go_on(
         (("--config", "/no/such/file"), 78, "there is no such file"),
         (("--listen", "0.0.0.0:8990"), 2, "can be reached from other machines, and the config has no token_file"),
         (("--listen", "nowhere"), 2, "has no port"),
-        (("--for", "soon"), 2, "is not a duration"),
         (("--", "true"), 2, "runs no command"),
     ],
 )
@@ -174,7 +172,7 @@ def test_what_the_machine_cannot_do_is_told_at_the_start(simulated: Fallow, conf
 
 def test_without_a_driver_it_says_so_and_leaves(fallow: Fallow, world: World) -> None:
     world.init_error = 9
-    done = fallow("up", "--for", "1s")
+    done = fallow("up")
     assert (done.returncode, "the NVIDIA driver is not loaded" in done.stderr) == (69, True)
 
 

@@ -38,7 +38,7 @@ def test_rows_of_the_journal_that_waited_for_another_process_are_written_though_
         running.process.send_signal(signal.SIGHUP)
         running.until("cannot be written now: database is locked")
         assert wait_for_lines(facts, 1) == ["here"], "it does its work"
-        assert simulated("reload").returncode == 0, "which the loop answers when it has written all of this"
+        assert simulated("up", "--reload").returncode == 0, "which the loop answers when it has written all of this"
     running.until("the journal is written again")
     running.process.kill()
     running.process.wait(LIMIT_S)

@@ -44,13 +44,13 @@ def test_a_token_that_was_changed_or_taken_away_is_worth_nothing_after_a_reload(
     assert status == 303
     assert ask(port, "/stops/none", {"cookie": cookie})[0] == 404
     token.write_text(NEW)
-    assert simulated("reload").returncode == 0
+    assert simulated("up", "--reload").returncode == 0
     port = port_of(running.until("the page is at"))
     assert ask(port, "/stops/none", {"cookie": cookie})[0] == 401, "the session ended with its token"
     assert ask(port, "/stops/none", {"authorization": f"Bearer {OLD}"})[0] == 401
     assert ask(port, "/stops/none", {"authorization": f"Bearer {NEW}"})[0] == 404
     file.write_text(page)
-    assert simulated("reload").returncode == 0
+    assert simulated("up", "--reload").returncode == 0
     port = port_of(running.until("the page is at"))
     assert ask(port, "/stops/none", {"authorization": f"Bearer {NEW}"})[0] == 403, "nobody can stop anything here"
     running.process.terminate()

@@ -111,13 +111,11 @@ class Daemon:
         self.when_reloaded: Callable[[bool], None] = lambda _: None
         """Called after each reload, with whether [page] has changed; it must return quickly."""
 
-    def run(self, signals: SignalPipe, for_s: float | None = None) -> int | None:
-        """Run until a signal ends it, and return the signal; None if its time is over."""
-        clock = self._world.clock
-        until_s = None if for_s is None else clock.monotonic_s() + for_s
+    def run(self, signals: SignalPipe) -> int:
+        """Run until a signal ends it, and return the signal."""
         self.turn()
         self._manager.ready(self._status())
-        while until_s is None or clock.monotonic_s() < until_s:
+        while True:
             for number in signals.numbers():
                 if number != SIGHUP:
                     return number
@@ -125,9 +123,8 @@ class Daemon:
             self._answer_reloads()
             self._answer_wakes()
             self.turn()
-            due = [self._next_tick_s, *(each for each in (until_s, self._alive_s) if each is not None)]
+            due = [self._next_tick_s, *([] if self._alive_s is None else [self._alive_s])]
             self._fill_loop.wait(min(due), [signals.fd, self.reloads.fd, self.wakes.fd])
-        return None
 
     def turn(self) -> None:
         """Run a tick if one is due; otherwise run only the fillers."""

@@ -17,9 +17,8 @@ from fallow.actuators.process.signals import Handle
 from fallow.core.activity import Activity
 from fallow.core.errors import FallowError
 from fallow.core.process import Process
-from fallow.core.units import span_s
 from fallow.engine.machine.world import World
-from fallow.interfaces.cli.options import Parser, takes
+from fallow.interfaces.cli.options import Parser
 from fallow.interfaces.render.stream import shows_colour
 from fallow.interfaces.signals import Interruption, interruptible, uninterrupted
 from fallow.interfaces.stderr import Stderr
@@ -60,31 +59,19 @@ _SWEEPS = 20
 _LONGEST_FOLDER = 90  # a socket's path has at most 107 bytes
 
 
-def add_options(made: Parser) -> None:
-    """Add the options of `fallow demo`."""
-    takes(
-        made,
-        "--for D",
-        span_s,
-        "stay for so long, at least until the story is told (default: until then, on a terminal until a key)",
-        dest="for_s",
-    )
+def add_options(_: Parser) -> None:
+    """Add nothing: `fallow demo` has only the options of every command."""
 
 
-def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
+def run(_args: argparse.Namespace, world: World, voice: Stderr) -> int:
     """Run the demonstration."""
-    began_s = world.clock.monotonic_s()
     with interruptible() as interruption:
         folder = _folder()
         stage = None
         try:
             stage = _Stage(folder, voice, interruption)
             _tell(stage)
-            left_s = 0.0 if args.for_s is None else args.for_s - (world.clock.monotonic_s() - began_s)
-            if left_s > 0:
-                stage.say(f"The page stays for another {left_s:.0f} s. Ctrl-C ends it.")
-                world.clock.sleep(left_s)
-            elif args.for_s is None and _somebody_watches(world.environ):
+            if _somebody_watches(world.environ):
                 _print_heading(f"{stage.page_stays} Press a key to end it.")
                 _wait_for_key()
         finally:

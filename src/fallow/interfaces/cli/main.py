@@ -27,7 +27,6 @@ COMMANDS = {
     "burn": "load GPUs: occupy memory, keep them warm, or test them",
     "fill": "run a command on idle GPUs, and leave as soon as somebody comes",
     "up": "do all this as one daemon, from one config file; show a web page",
-    "reload": "make the daemon read its config again",
     "stop": "stop jobs by hand, through what started them; see their GPUs free",
     "wake": "let parked jobs, and what was stopped in a cluster, run again",
     "idle": "tell other programs whether GPUs are idle, by the exit code",

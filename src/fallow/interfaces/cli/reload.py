@@ -1,6 +1,5 @@
-"""`fallow reload`: make the daemon load its config again, and print the result."""
+"""`fallow up --reload`: make the daemon load its config again, and print the result."""
 
-import argparse
 from typing import Any
 
 from fallow.core.errors import ConfigWrong, FallowError, NoDaemon
@@ -10,30 +9,12 @@ from fallow.engine.machine.daemon_client import DaemonClient
 from fallow.engine.machine.socket_path import own_socket, sockets_to_ask
 from fallow.engine.machine.unix_http import NoAnswer
 from fallow.engine.machine.world import World
-from fallow.interfaces.cli.options import Parser
 from fallow.interfaces.stderr import Stderr
-
-ABOUT = """\
-Make your `fallow up` read its config again, and print whether it did. If the
-config has mistakes, each is printed with its line, and the old config stays in
-force. Only the user who runs the daemon, root and the operators that its config
-names may do this.
-
-exit codes: 0 loaded, 78 the config has mistakes, 77 the daemon is another
-user's, 69 no daemon runs"""
-EXAMPLES = """\
-  fallow check && fallow reload
-  sudo fallow reload          # the daemon of root
-  systemctl reload fallow     # the same, where systemd runs it"""
 
 _GIVE_IT_ONE = "write one there and reload again, or end the daemon and run: fallow up --config FILE"
 
 
-def add_options(_: Parser) -> None:
-    """Add nothing: `fallow reload` has only the options of every command."""
-
-
-def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:  # noqa: ARG001  every command has this signature
+def reload(world: World, voice: Stderr) -> int:
     """Ask the daemon to reload, and print its answer."""
     place = own_socket(world.environ)
     # Where only the machine's daemon runs, it says itself who may make it reload.

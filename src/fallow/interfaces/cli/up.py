@@ -15,7 +15,6 @@ from fallow.actuators.host.resource_limits import raise_own_limits, share_one_he
 from fallow.actuators.host.single_instance import Instance, Running
 from fallow.actuators.process.signals import die_of
 from fallow.core.errors import FallowError, NoDriver, PartMissing, WrongUsage
-from fallow.core.units import span_s
 from fallow.core.value import replace
 from fallow.engine.daemon.publisher import Publisher
 from fallow.engine.machine.signal_pipe import SignalPipe
@@ -38,13 +37,16 @@ if TYPE_CHECKING:
 ABOUT = """\
 Watch all GPUs and do what a config says: fill idle GPUs, find processes that
 hold them unused, guard the machine. Without a config it only watches, and shows
-a web page. `fallow reload` or SIGHUP reads the config again; if it has a
-mistake, the old one stays in force."""
+a web page. --reload or SIGHUP makes the daemon read its config again; if it has
+mistakes, each is printed with its line, and the old one stays in force.
+
+exit codes of --reload: 0 loaded, 78 the config has mistakes, 77 the daemon is
+another user's, 69 no daemon runs"""
 EXAMPLES = """\
   fallow up
   fallow up --config /etc/fallow/fallow.toml
-  fallow up --simulate --dry-run --for 10m
-  fallow reload"""
+  fallow up --simulate --dry-run
+  fallow check && fallow up --reload"""
 _SWITCH_S = 0.0001  # a thread that serves requests must not delay a yield
 
 
@@ -54,11 +56,17 @@ def add_options(made: Parser) -> None:
     add("--config FILE", str, "read this config (default: the one that `fallow check` finds)")
     add("--listen ADDR", str, "serve the web page there, whatever the config says")
     made.add_argument("--dry-run", action="store_true", help="carry out no action, only print what it would be")
-    add("--for D", span_s, "end after so long (default: never)", dest="for_s")
+    made.add_argument("--reload", action="store_true", help="make the daemon that runs read its config again")
 
 
 def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
-    """Run the daemon until it is interrupted."""
+    """Run the daemon until it is interrupted, or make the one that runs reload."""
+    if args.reload:
+        if args.config or args.listen or args.dry_run:
+            raise WrongUsage("--reload takes no other option", "the daemon reads the config that it has")
+        from fallow.interfaces.cli.reload import reload
+
+        return reload(world, voice)
     gc.disable()  # until all is loaded
     from fallow.engine.config.location import MACHINE, find, may_be_there
 
@@ -78,7 +86,7 @@ def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
     world.reopen_driver_when_lost(partial(_watch_cluster_alone, voice) if has_cluster else None)
     if socket is None:
         voice.note(
-            "XDG_RUNTIME_DIR is not set, so there is no socket: status, why, idle and reload cannot ask this daemon;"
+            "XDG_RUNTIME_DIR is not set, so there is no socket: status, why and idle cannot ask this daemon;"
             " to let them, set FALLOW_SOCKET to a path in a folder of yours, here and there"
         )
     try:
@@ -86,12 +94,10 @@ def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
     finally:
         world.close()
         lock.close()
-    if number is not None:
-        voice.note(f"ended by {signal.Signals(number).name}")
-        voice.finish()
-        die_of(number)
-        return 128 + number  # if the signal cannot end us, as for pid 1 of a container
-    return 0
+    voice.note(f"ended by {signal.Signals(number).name}")
+    voice.finish()
+    die_of(number)
+    return 128 + number  # if the signal cannot end us, as for pid 1 of a container
 
 
 def _watch_cluster_alone(voice: Stderr, error: NoDriver) -> None:
@@ -106,8 +112,8 @@ def _be_up(
     me: Running,
     lock: Instance,
     socket: str | None,
-) -> int | None:
-    """Run the daemon, and return the signal that ended it; None if its time was over."""
+) -> int:
+    """Run the daemon, and return the signal that ended it."""
     from fallow.engine.config.location import searched
     from fallow.engine.daemon.loop import Daemon
     from fallow.engine.doctor.root_folder import demand_root_folder
@@ -146,7 +152,7 @@ def _be_up(
             voice.note(f"up, {what}{simulated}{dry_run}")
             gc.freeze()  # what was loaded stays: looking for garbage in it takes 75 ms, for which a yield would wait
             gc.enable()
-            return daemon.run(asked, args.for_s)
+            return daemon.run(asked)
         finally:
             if serving is not None:
                 serving.close()
