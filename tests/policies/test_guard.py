@@ -82,17 +82,6 @@ def test_work_then_quiet_then_a_countdown_then_the_deeds_in_order() -> None:
     assert states[-1].phase is Phase.ACTED
 
 
-def test_without_a_countdown_the_deeds_follow_their_announcement_at_once() -> None:
-    events, states = run_guard([Stretch(Kind.BUSY, 10), Stretch(Kind.IDLE, 20)], replace(RULES, countdown_s=0.0))
-    assert [(event.at_s, type(event.action)) for event in events] == [
-        (15.0, Announce),
-        (15.0, Notify),
-        (15.0, RunCommand),
-        (15.0, PowerOff),
-    ]
-    assert states[-1].phase is Phase.ACTED
-
-
 def test_each_action_says_why() -> None:
     events, _ = run_guard([Stretch(Kind.BUSY, 10), Stretch(Kind.IDLE, 20)], RULES)
     assert events[0].action == Announce(Reason("gpus_quiet", for_s=5.0), in_s=2.0)
@@ -139,13 +128,6 @@ def test_a_blocker_that_cannot_be_read_pauses_and_sets_nothing_back() -> None:
     assert run.state.seconds == 3.0
     run_on(run, [0.0], 2)
     assert run.state.phase is Phase.COUNTDOWN
-
-
-def test_someone_at_a_terminal_keeps_the_machine_on() -> None:
-    run = GuardRun(RULES)
-    run_on(run, [0.9], 5)
-    run_on(run, [0.0], 1000, "alice is at pts/0")
-    assert not run.events
 
 
 @pytest.mark.parametrize(
@@ -213,15 +195,6 @@ def test_one_card_of_eight_at_work_is_enough_to_never_act(
     assert not run.events
 
 
-def test_the_mean_that_others_use_would_have_acted_there() -> None:
-    loads: list[float | Unknown] = [1.0, *([0.0] * 7)]
-    for across, acts in ((Across.MEAN, True), (Across.ALL, False)):
-        run = GuardRun(replace(RULES, across=across, idle_below=0.2))
-        run_on(run, [0.9] * 8, 5)
-        run_on(run, loads, 50)
-        assert bool(run.events) is acts
-
-
 @modest
 @given(histories(GUARD_KINDS), guard_rules)
 def test_unknown_and_holds_never_lead_to_an_announcement_or_a_deed(history: History, rules: GuardRules) -> None:
@@ -284,19 +257,6 @@ def test_twice_the_tick_rate_changes_no_announcement_by_more_than_one_tick(
     assert slow_s is not None
     assert fast_s is not None
     assert abs(slow_s - fast_s) <= TICK_S
-
-
-@modest
-@given(histories((Kind.IDLE, Kind.UNKNOWN, Kind.GAP)), guard_rules)
-def test_twice_the_tick_rate_needs_the_same_quiet_to_act_but_for_one_tick(
-    history: History, rules: GuardRules
-) -> None:
-    whole = [WORK, *history, QUIET]
-    slow_s = first(run_guard(whole, rules)[0], PowerOff)
-    fast_s = first(run_guard(whole, rules, TICK_S / 2)[0], PowerOff)
-    assert slow_s is not None
-    assert fast_s is not None
-    assert abs(seen_s(whole, Kind.IDLE, slow_s) - seen_s(whole, Kind.IDLE, fast_s)) <= TICK_S
 
 
 @modest

@@ -164,12 +164,6 @@ def test_work_after_a_warning_takes_it_back_and_starts_from_zero() -> None:
     assert states[-1].idle_s == 4.0
 
 
-def test_a_driver_that_does_not_answer_for_an_hour_costs_nobody_anything() -> None:
-    rules = IdleRules(timeout_s=10.0, warmup_s=2.0)
-    events, _ = run_idle([Stretch(Kind.IDLE, 8), Stretch(Kind.UNKNOWN, 3600), Stretch(Kind.IDLE, 4)], rules)
-    assert [(event.at_s, type(event.action)) for event in events] == [(7.0, Warn), (3612.0, Ask)]
-
-
 @pytest.mark.parametrize(("timeout_s", "warned_s"), [(10.0, 5.0), (120.0, 60.0), (1800.0, 1740.0)])
 def test_a_warning_comes_a_minute_before_or_at_half_of_a_short_timeout(timeout_s: float, warned_s: float) -> None:
     assert IdleRules(timeout_s).warn_after_s == warned_s
@@ -215,12 +209,6 @@ def test_unknown_never_leads_to_a_warning_or_an_asking(history: History, rules: 
     unknown_at = {look.at_s for look in looks(history) if look.kind is Kind.UNKNOWN}
     events, _ = run_idle(history, rules)
     assert not [event for event in events if event.at_s in unknown_at and not isinstance(event.action, Kill)]
-
-
-@modest
-@given(histories((Kind.UNKNOWN, Kind.GAP, Kind.BUSY)), any_idle_rules)
-def test_a_job_that_nobody_saw_idle_is_left_in_peace(history: History, rules: IdleRules) -> None:
-    assert not run_idle(history, rules)[0]
 
 
 @modest

@@ -96,19 +96,6 @@ def test_of_several_users_only_the_one_who_idles_is_stopped(
 
 @pytest.mark.as_root
 @pytest.mark.more
-def test_a_protected_user_is_left_alone_beside_another(
-    patrol: Resident, start: Start, tmp_path: pathlib.Path
-) -> None:
-    theirs, ours = start(RESTS, gpu=0, uid=ADA), start(RESTS, gpu=1)
-    protect = {"users": [pwd.getpwuid(os.geteuid()).pw_name]}
-    patrol("begin", environ=Fallow(tmp_path).environ, rules=[RULE], protect=protect, gpu_reader="simulated")
-    patrol("watch", until="stopped: idle", limit_s=LIMIT_S)
-    assert theirs.wait(LIMIT_S) == -signal.SIGTERM
-    assert ours.poll() is None
-
-
-@pytest.mark.as_root
-@pytest.mark.more
 def test_users_in_a_protected_group_and_those_whose_groups_nobody_knows_are_left_alone_beside_another(
     patrol: Resident, start: Start, tmp_path: pathlib.Path
 ) -> None:

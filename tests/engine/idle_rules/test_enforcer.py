@@ -238,30 +238,6 @@ def test_a_dry_run_says_it_and_signals_nobody(patrol: Callable[..., Resident], s
     assert lives(job)
 
 
-def test_who_does_not_listen_is_killed_after_the_grace(patrol: Callable[..., Resident], start: Start) -> None:
-    job, resident = start(DEAF), patrol()
-    resident("turn", gpus=[(on(0, job.pid),)] * 30)
-    assert lives(job), "the grace is not over"
-    resident("turn", gpus=[(on(0, job.pid),)] * 4)
-    assert job.wait(LIMIT_S) == -signal.SIGKILL
-
-
-def test_work_takes_the_warning_back_and_time_begins_anew(patrol: Callable[..., Resident], start: Start) -> None:
-    job, resident = start(), patrol()
-    resident("turn", gpus=[(on(0, job.pid),)] * 20)
-    told = resident("turn", gpus=[(on(0, job.pid, load=0.05),)])
-    assert "goes on" in told[0]
-    resident("turn", gpus=[(on(0, job.pid),)] * 19)
-    assert lives(job)
-
-
-def test_work_on_any_of_its_cards_is_work(patrol: Callable[..., Resident], start: Start) -> None:
-    job, resident = start(), patrol()
-    cards = (on(0, job.pid), on(1, job.pid, load=0.3))
-    assert resident("turn", gpus=[cards] * 200) == []
-    assert lives(job)
-
-
 @pytest.mark.parametrize(
     "missing",
     [
@@ -287,22 +263,6 @@ def test_a_card_that_falls_off_the_bus_takes_no_work_with_it(patrol: Callable[..
     resident("turn", gpus=[(on(0, job.pid), on(1, job.pid, load=0.9))] * 5)
     assert resident("turn", gpus=[(on(0, job.pid),)] * 200) == [], "it was on the card that cannot be seen now"
     assert lives(job)
-
-
-def test_time_that_was_not_witnessed_counts_nothing(patrol: Callable[..., Resident], start: Start) -> None:
-    job, resident = start(), patrol()
-    assert resident("turn", gpus=[(on(0, job.pid),)] * 50, every_s=3600.0) == []
-    assert lives(job)
-
-
-@pytest.mark.parametrize("by_s", [86400.0, -86400.0])
-def test_setting_the_clock_hastens_nothing(patrol: Callable[..., Resident], start: Start, by_s: float) -> None:
-    job, resident = start(), patrol()
-    resident("turn", gpus=[(on(0, job.pid),)] * 10)
-    resident("set_wall_clock", by_s=by_s)
-    assert resident("turn", gpus=[(on(0, job.pid),)] * 5) == []
-    resident("turn", gpus=[(on(0, job.pid),)] * 13)
-    assert job.wait(LIMIT_S) == -signal.SIGTERM
 
 
 @pytest.mark.parametrize("protect", [{"users": ["root"]}, {"commands": ["job-0.py"]}, {"commands": ["*job-*"]}])

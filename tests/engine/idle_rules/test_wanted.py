@@ -9,7 +9,6 @@ import os
 import pathlib
 import signal
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -17,7 +16,7 @@ import pytest
 from tests.conftest import Fallow
 from tests.interfaces.cli.filled import Fill
 from tests.places import LIMIT_S
-from tests.waiting import end_group, until
+from tests.waiting import end_group
 
 TIMES = 'act = true\nwarmup = "0s"\ngrace = "5s"\nidle_below = 20\n'
 WANTED = f'[[idle]]\nname = "wanted"\nwhen = "wanted"\nidle_for = "4s"\nwarn_before = "3s"\n{TIMES}'
@@ -93,29 +92,6 @@ def test_an_idle_job_is_left_alone_until_a_launch_waits_which_the_warning_names_
 
 
 @pytest.mark.more
-def test_the_warning_is_cancelled_when_the_launch_is_interrupted_and_the_idle_time_goes_on(
-    simulated: Fallow, job: Start, up: Callable[[str], Fill]
-) -> None:
-    idle = job(0)
-    daemon = up(PATIENT)
-    launch = waits(simulated, "--gpus", "0")
-    daemon.until(f"job {idle.pid} (sleep) will be stopped in 5m")
-    assert launch.said[-1].endswith("waiting for 1 GPU, first in line; fallow why 0 says what happens on it")
-    launch.process.send_signal(signal.SIGINT)
-    assert f"job {idle.pid} (sleep) goes on: nobody waits for its GPUs" in daemon.until("goes on")
-    again = waits(simulated, "--gpus", "0")
-    warning = daemon.until(f"job {idle.pid} (sleep) will be stopped in 5m")
-    assert f"(pid {again.process.pid})" in warning
-    pick = Fill(simulated.start("pick", "--gpus", "0", "--wait"))
-    assert pick.until("waiting").endswith("waiting for 1 GPU; fallow why 0 says what happens on it")
-    again.process.send_signal(signal.SIGSTOP)
-    daemon.until("goes on: nobody waits for its GPUs")
-    again.process.send_signal(signal.SIGCONT)
-    daemon.until(f"job {idle.pid} (sleep) will be stopped in 5m")
-    assert idle.poll() is None
-
-
-@pytest.mark.more
 def test_launches_that_could_not_use_the_gpu_change_nothing(
     simulated: Fallow, job: Start, up: Callable[[str], Fill]
 ) -> None:
@@ -153,30 +129,6 @@ def test_a_launch_that_the_job_itself_started_does_not_end_it(
         end_group(nested)
 
 
-@pytest.mark.more
-def test_a_rule_that_only_reports_reports_while_somebody_waits(
-    simulated: Fallow, job: Start, up: Callable[[str], Fill]
-) -> None:
-    idle = job(0)
-    daemon = up(WANTED.replace("act = true\n", "") + 'gpus = "0"\n')
-    waits(simulated, "--gpus", "0")
-    found = daemon.until(f"job {idle.pid} (sleep) is idle for ")
-    assert "waits for GPU 0 with sh" in found
-    assert idle.poll() is None
-
-
-@pytest.mark.more
-def test_python_that_waits_for_a_claim_counts(simulated: Fallow, job: Start, up: Callable[[str], Fill]) -> None:
-    idle = job(0)
-    daemon = up(f'{WANTED}gpus = "0"\n')
-    program = "import fallow\nwith fallow.claim(gpus=0, wait_s=600) as gpus: print(gpus[0].label, flush=True)"
-    claim = simulated.start_other(sys.executable, "-c", program)
-    assert f"(pid {claim.pid})" in daemon.until("will be stopped in 3")
-    assert idle.wait(LIMIT_S) == -signal.SIGTERM
-    assert claim.stdout is not None
-    assert claim.stdout.readline() == "0\n"
-
-
 def test_a_pick_that_waits_counts_and_keeps_no_launch_from_the_gpu(
     simulated: Fallow, job: Start, up: Callable[[str], Fill]
 ) -> None:
@@ -195,17 +147,3 @@ def test_a_pick_that_waits_counts_and_keeps_no_launch_from_the_gpu(
     launch.process.communicate("\n", timeout=LIMIT_S)
     out, _ = pick.process.communicate(timeout=LIMIT_S)
     assert out == "0\n"
-
-
-@pytest.mark.more
-def test_a_queue_that_cannot_be_read_begins_nothing(simulated: Fallow, job: Start, up: Callable[[str], Fill]) -> None:
-    """A folder is in the place of the file of one GPU: nobody can wait for it there either."""
-    idle, control = job(0), job(1)
-    (simulated.home / "claims").mkdir(mode=0o1777)
-    (simulated.home / "claims").chmod(0o1777)
-    (simulated.home / "claims" / FIRST).mkdir()
-    daemon = up(f'{WANTED}gpus = "0"\n{ALWAYS}gpus = "1"\n')
-    daemon.until(f"job {control.pid} (sleep) was stopped")
-    assert daemon.told("rule wanted: ") == []
-    assert idle.poll() is None
-    until(lambda: held_back(simulated, 0), lambda why: why is not None and "cannot be read" in why, pause_s=1.0)

@@ -1,16 +1,14 @@
 """Supervises a job in driven time, again and again, in a process that has the stand-in driver loaded.
 
-Each line on stdin: {"seconds", "timeout_s", "warmup_s", "every_s", "stuck_s", "cards", "pauses"}. Each answer: when
+Each line on stdin: {"seconds", "timeout_s", "warmup_s", "every_s", "stuck_s", "pauses"}. Each answer: when
 the job was asked to end, in seconds after its start, and what was told. At each of the `pauses`, in driven time, it
-prints "paused" and waits for a line, so that the test can change the world. With `real_pause_s` each tick takes so
-long in earnest too, for the driver to take its samples in.
+prints "paused" and waits for a line, so that the test can change the world.
 """
 
 import json
 import os
 import sys
 import tempfile
-import time
 from typing import Any
 
 from fallow.core.ports import Depth
@@ -28,15 +26,13 @@ from tests.engine.driven import DrivenClock, DrivenJob, RecordingActions, driven
 class PausingJob(DrivenJob):
     """Lets the test in at certain moments."""
 
-    def __init__(self, clock: DrivenClock, seconds: float, pauses: list[float], real_pause_s: float) -> None:
+    def __init__(self, clock: DrivenClock, seconds: float, pauses: list[float]) -> None:
         super().__init__(clock, seconds)
-        self._real_pause_s = real_pause_s
         self._began_s = clock.now_s
         self._driven = clock
         self._pauses = pauses
 
     def wait_for_job(self, timeout_s: float) -> Any:
-        time.sleep(self._real_pause_s)
         ended = super().wait_for_job(timeout_s)
         while self._pauses and self._driven.now_s - self._began_s >= self._pauses[0]:
             self._pauses.pop(0)
@@ -52,12 +48,12 @@ def supervise(asked: dict[str, Any], folder: str) -> dict[str, Any]:
     began_s = clock.now_s
     told: list[str] = []
     journal = Journal(folder, clock.wall_s, told.append)
-    job = PausingJob(clock, asked["seconds"], list(asked.get("pauses", [])), asked.get("real_pause_s", 0.0))
+    job = PausingJob(clock, asked["seconds"], list(asked.get("pauses", [])))
     hands = RecordingActions(world, clock, job)
     gap_s = 3 * asked["every_s"]
     idle = IdleRules(asked["timeout_s"], warmup_s=asked["warmup_s"], longest_gap_s=gap_s)
     stuck = StuckRules(asked["stuck_s"], acts=True, longest_gap_s=gap_s) if "stuck_s" in asked else None
-    gpus = tuple(gpu for gpu in world.gpu_reader.look(Depth.HOLDERS).gpus if gpu.index in asked.get("cards", [0]))
+    gpus = tuple(gpu for gpu in world.gpu_reader.look(Depth.HOLDERS).gpus if gpu.index == 0)
     run = Run(world, journal, Report(told.append))
     source = ForegroundJobSource(world, job, gpus, "job")  # type: ignore[arg-type]
     rule = JobRule(idle, stuck)

@@ -10,7 +10,7 @@ import pytest
 from fallow.actuators.host.hooks import SystemHooks
 from fallow.actuators.host.power import SystemPower
 from fallow.actuators.process.helpers import Helpers
-from fallow.core.actions import HostAction, Notify, PowerOff, Reboot, RunCommand, SendSignal
+from fallow.core.actions import HostAction, PowerOff, Reboot, RunCommand, SendSignal
 from fallow.core.gpu import Gpu
 from fallow.engine.guard.attached import Attached
 from fallow.engine.guard.guard import GuardLoop
@@ -22,7 +22,6 @@ from fallow.engine.jobs.perform import HostActuators
 from fallow.engine.machine.clock import SystemClock
 from fallow.engine.machine.world import World
 from fallow.policies.guard import GuardRules
-from tests.actuators.host.test_hooks import serving
 from tests.conftest import Fallow
 from tests.core.gpus import idle
 from tests.engine.driven import DrivenClock
@@ -80,48 +79,6 @@ def sleeper() -> Iterator[subprocess.Popen[bytes]]:
         process.kill()
 
 
-FAILING: dict[str, tuple[HostAction, str]] = {
-    "signal": (SendSignal("TERM"), "failed to send SIGTERM: no process was named"),
-    "run": (RunCommand("exit 3"), "failed to run 'exit': 'exit' ended with exit code 3"),
-    "notify": (Notify(NOBODY_LISTENS), "failed to send a notice to http: could not tell http://127.0.0.1/…: "),
-    "shutdown": (PowerOff(), "failed to turn the machine off: could not turn the machine off: systemctl says: "),
-    "reboot": (Reboot(), "failed to restart the machine: could not restart the machine: systemctl says: "),
-}
-
-
-@pytest.mark.parametrize("failing", FAILING)
-@pytest.mark.more
-def test_what_follows_a_deed_that_fails_still_happens_and_each_failure_is_told_and_kept_once(
-    guarded: Guarded, failing: str
-) -> None:
-    """F3"""
-    action, says = FAILING[failing]
-    if failing in ("shutdown", "reboot"):
-        (guarded.folder / f"no-{'poweroff' if failing == 'shutdown' else 'reboot'}").touch()
-    with serving() as (address, got):
-        others = [
-            RunCommand(f"echo run >> {guarded.log}"),
-            Notify(f"{address}/hook"),
-            Reboot() if failing == "shutdown" else PowerOff(),
-        ]
-        guard_loop = guarded.guard([action, *others], until_s=1000.0)
-        told = got.qsize()
-    assert guarded.log.read_text().split() == ["run", "reboot" if failing == "shutdown" else "poweroff"]
-    failures = [line for line in guarded.told if line.startswith(says)]
-    power = failing in ("shutdown", "reboot")
-    assert len(failures) >= 5, guarded.told
-    assert len(failures) == 5 or power, "power is tried on; anything else is given up"
-    assert bool(guard_loop.given_up) is not power
-    rows = guarded.journal.last(None, most=1000)
-    kept = [row for row in rows if row.kind == "outcome" and any(row.because in line for line in failures)]
-    assert len(kept) == len(failures), "once each"
-    kinds = {kind: count for (kind, outcome), count in guarded.tally.counts().actions.items() if outcome == "failed"}
-    # Where the machine is very busy, a notice may take longer than its limit, and is then sent again.
-    late = 0 if failing == "notify" else kinds.pop("notify", 0)
-    assert 1 <= told <= 1 + late
-    assert kinds == {type(action).__name__.lower(): len(failures)}
-
-
 def test_a_signal_goes_out_although_what_came_before_it_failed(
     guarded: Guarded, sleeper: subprocess.Popen[bytes]
 ) -> None:
@@ -165,17 +122,3 @@ def test_nothing_is_killed_or_turned_off_on_missing_data(
     assert sleeper.poll() is None
     paused = [line for line in guarded.told if "paused" in line]
     assert len(paused) == 1, "said once, and not at every tick"
-
-
-def test_a_reason_that_says_paused_is_no_pause(guarded: Guarded) -> None:
-    """F13"""
-    helpers = Helpers(SystemClock().monotonic_s)
-    hands = HostActuators(SystemPower(helpers, guarded.environ), SystemHooks(helpers, guarded.environ), helpers)
-    guarded.world.gpu_reader = ScriptedReader(guarded.clock, works_then_rests, 300.0)
-    rules = GuardRules((PowerOff(),), arm_for_s=10.0, idle_for_s=60.0)
-    blocker = lambda: "eve holds all (hold 1): paused for maintenance"  # noqa: E731
-    guard_loop = GuardLoop(guarded.run, rules, hands, Inline(), conditions=[blocker])
-    with pytest.raises(TimeIsUp):
-        guard_loop.run(every_s=1.0)
-    assert guarded.told
-    assert not any("no longer paused" in line for line in guarded.told)

@@ -1,9 +1,7 @@
 """The driver works on any pair of ports: here the jobs of a cluster's scheduler, on another host."""
 
-import os
 import pathlib
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from itertools import count
 
 import pytest
 
@@ -12,7 +10,7 @@ from fallow.core.findings import Outcome
 from fallow.core.gpu import Gpu, Holder, Snapshot
 from fallow.core.job import GpuKey, Job
 from fallow.core.process import Process
-from fallow.core.protections import AffectedProcess, OneProcess
+from fallow.core.protections import AffectedProcess
 from fallow.core.reasons import Reason
 from fallow.core.reservations import NOTHING_READ, Reservations
 from fallow.core.value import replace
@@ -26,7 +24,6 @@ from fallow.engine.jobs.ports import DryRunJobActions, JobActions, ParkResult
 from fallow.engine.jobs.warn_ask_kill import WarnAskKill
 from fallow.engine.machine.world import World
 from fallow.policies.idle import IdleRules
-from fallow.readers.proc import Proc
 from tests.conftest import Fallow
 from tests.core.gpus import GIB, held
 from tests.engine.driven import DrivenClock
@@ -50,7 +47,6 @@ class Scheduler:
         self.running = True
         self._deaf = deaf
         self._forbidden = forbidden
-        self.described = 0
         self.idle_for_s: float | None = None
         self.command = "train.py"
 
@@ -64,7 +60,6 @@ class Scheduler:
         return self
 
     def describe(self) -> tuple[AffectedProcess, ...]:
-        self.described += 1
         return (AffectedProcess(PID, 1, "ada", "train.py"),)
 
     def find(self, pid: int) -> AffectedProcess | None:
@@ -142,47 +137,6 @@ def clusters(tmp_path: pathlib.Path) -> Iterator[list[Cluster]]:
     yield made
     for cluster in made:
         cluster.close()
-
-
-def test_a_protected_pid_elsewhere_has_no_job_described_while_it_is_only_watched(
-    tmp_path: pathlib.Path, clusters: list[Cluster]
-) -> None:
-    """A job of thousands of processes and a protection of any pid made every tick take seconds."""
-    scheduler = Scheduler()
-    cluster = Cluster(tmp_path, scheduler)
-    clusters.append(cluster)
-    cluster.world.protections.place(OneProcess(1, 1), cluster.clock.wall_s() + 3600, "elsewhere")
-    cluster.idle(9)
-    assert scheduler.described == 0
-    cluster.idle(14)
-    assert scheduler.done == ["warn in 10", "ask TERM"]
-    assert scheduler.described > 0, "before anything is done to it"
-
-
-class Deep(Proc):
-    """A /proc in which every process has ancestors without end."""
-
-    steps = 0
-
-    def ancestors(self, pid: int) -> Iterator[int]:
-        for above in count(pid + 1):
-            self.steps += 1
-            yield above
-
-
-def test_a_protected_pid_below_many_others_is_followed_up_once_for_all_ticks_and_not_far(
-    tmp_path: pathlib.Path, clusters: list[Cluster]
-) -> None:
-    """50 protections of processes in a chain of 700 made every tick take ten seconds."""
-    cluster = Cluster(tmp_path, Scheduler())
-    clusters.append(cluster)
-    parent = cluster.world.proc.stat(os.getppid())
-    assert parent is not None
-    elsewhere = OneProcess(parent.pid, parent.birth)
-    cluster.world.protections.place(elsewhere, cluster.clock.wall_s() + 3600, "elsewhere")
-    cluster.world.proc = deep = Deep()
-    cluster.idle(9)
-    assert 0 < deep.steps <= 2 * 65
 
 
 def test_jobs_of_another_owner_are_warned_then_asked_through_its_ports(

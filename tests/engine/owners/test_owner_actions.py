@@ -25,6 +25,7 @@ from fallow.engine.machine.world import World
 from fallow.engine.owners.actions import OwnerJobActions
 from fallow.engine.owners.contact import Contact
 from fallow.engine.owners.known import KnownOwners
+from fallow.engine.owners.opt_outs import OptOuts, protected_unit
 from tests.conftest import Fallow
 from tests.places import LIMIT_S, ME
 from tests.waiting import end_group, until
@@ -139,3 +140,9 @@ def test_a_process_below_the_job_can_opt_out(owned_by: OwnedBy, job: subprocess.
     why = actions.forbidden(actions.describe())
     assert why is not None
     assert why.kind == "opted_out"
+
+
+def test_a_unit_that_the_config_names_is_protected() -> None:
+    kept, other = (Owner(OwnerKind.SERVICE, name, name) for name in ("kept-1.service", "train.service"))
+    assert protected_unit(kept, OptOuts(units=("kept-*",))) is not None
+    assert protected_unit(other, OptOuts(units=("kept-*",))) is None

@@ -203,19 +203,6 @@ def test_an_idle_script_in_a_terminal_of_a_service_is_stopped_and_the_rest_of_th
 
 @pytest.mark.engine
 @pytest.mark.more
-def test_a_service_that_the_config_protects_is_left_alone(
-    simulated: Fallow, up: StartUp, unit: pathlib.Path, podman: Podman
-) -> None:
-    podman.run("other", *on_gpu(simulated, 1))
-    with in_unit(unit, simulated, 2) as process:
-        running = up("[protect]\nunits = ['trainer-*']")
-        running.until("container other was stopped")
-        assert process.poll() is None
-        process.kill()
-
-
-@pytest.mark.engine
-@pytest.mark.more
 def test_a_label_gives_a_container_its_own_time_and_one_with_nonsense_protects_and_is_told(
     simulated: Fallow, up: StartUp, podman: Podman
 ) -> None:
@@ -228,14 +215,3 @@ def test_a_label_gives_a_container_its_own_time_and_one_with_nonsense_protects_a
     assert podman.pid_of(kept) == pid
     sentence = "the label fallow.idle-for=soon of container keeper cannot be read; write fallow.idle-for=8h"
     assert sentence in simulated("why", "0").stdout
-
-
-@pytest.mark.engine
-@pytest.mark.more
-def test_a_job_with_the_variable_is_left_alone(simulated: Fallow, up: StartUp, podman: Podman) -> None:
-    kept, kept_pid = podman.run("keeper", "-e", "FALLOW_PROTECT=1", *on_gpu(simulated, 0))
-    podman.run("other", *on_gpu(simulated, 1))
-    running = up("")
-    running.until("container other was stopped")
-    assert podman.pid_of(kept) == kept_pid
-    assert os.path.exists(f"/proc/{kept_pid}")

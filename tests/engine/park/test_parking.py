@@ -1,7 +1,6 @@
 """`fallow up` parks idle jobs by cuCheckpoint: real processes on the stand-in driver, a newcomer, and waking."""
 
 import json
-import os
 import pathlib
 import signal
 import subprocess
@@ -17,14 +16,13 @@ from tests.engine.park.parked_jobs import (
     MIB,
     RUNNING,
     keep,
-    on_the_card,
     parked,
     start_up,
     states,
     tensors,
 )
 from tests.interfaces.cli.filled import Fill, wait_for_end
-from tests.places import LIMIT_S, NO_DAEMON, PYTHON
+from tests.places import LIMIT_S
 from tests.standin import World
 from tests.waiting import PROGRAM_S, end, until
 
@@ -80,23 +78,6 @@ def test_a_parked_job_leaves_the_whole_card_to_a_newcomer_and_goes_on_when_it_is
 
 
 @pytest.mark.more
-def test_who_holds_the_memory_is_named_to_whom_wants_to_wake_a_job(
-    world: World, jobs: list[CudaProcess], library: pathlib.Path, fallow: Fallow, tmp_path: pathlib.Path
-) -> None:
-    up = start_up(fallow, tmp_path)
-    until_parked(up, world, jobs)
-    keep(fallow, "0")
-    newcomer = on_the_card(world, library, world[0].memory_total - world[0].memory_reserved - 20 * MIB)
-    try:
-        refused = until(lambda: fallow("wake", "mine"), lambda seen: seen.returncode == 75, pause_s=PROGRAM_S)
-        assert f"there is root's {PYTHON} (pid {newcomer.pid}" in refused.stderr
-        assert states(world, jobs) == [CHECKPOINTED] * 2
-    finally:
-        newcomer.kill()
-    assert until(lambda: fallow("wake", "mine").returncode, lambda code: code == 0, pause_s=PROGRAM_S) == 0
-
-
-@pytest.mark.more
 def test_a_process_that_cannot_be_parked_leaves_the_whole_job_running_and_then_the_rule_stops_it(
     world: World, jobs: list[CudaProcess], fallow: Fallow, tmp_path: pathlib.Path
 ) -> None:
@@ -124,22 +105,6 @@ def test_the_outcome_of_a_stop_says_why_the_job_was_not_parked(
     assert "SIGTERM to 2 processes" in story
     assert "will be parked" not in story
     assert not up.told("will be parked")
-
-
-@pytest.mark.more
-def test_a_job_that_does_not_fit_into_host_memory_is_stopped(
-    world: World, library: pathlib.Path, fallow: Fallow, tmp_path: pathlib.Path
-) -> None:
-    world[0].memory_total = 2**46
-    job = on_the_card(world, library, 2**45)
-    try:
-        up = start_up(fallow, tmp_path)
-        up.until("will be stopped in")
-        assert "do not fit into host memory" in up.until("it was not parked")
-        up.until("was stopped: idle")
-        wait_for_end([job.pid])
-    finally:
-        job.kill()
 
 
 @pytest.mark.more
@@ -222,20 +187,6 @@ def test_a_daemon_that_is_killed_while_it_parks_leaves_nothing_locked_behind(
     assert [tensors(each) for each in jobs] == ["tensors"] * 2
 
 
-@pytest.mark.more
-def test_a_parked_process_can_be_killed_and_is_forgotten(
-    world: World, jobs: list[CudaProcess], fallow: Fallow, tmp_path: pathlib.Path
-) -> None:
-    up = start_up(fallow, tmp_path)
-    until_parked(up, world, jobs)
-    for each in jobs:
-        os.kill(each.pid, signal.SIGKILL)
-        each.kill()
-    up.until("which was parked, has ended")
-    until(lambda: parked(fallow), lambda jobs: jobs == [], pause_s=PROGRAM_S)
-    assert (tmp_path / "state" / "parked").read_text() == ""
-
-
 IS_PARKED = """
 import os, sys
 from fallow.core.parked import ParkedJob
@@ -260,16 +211,6 @@ def test_a_job_of_which_a_process_has_ended_is_not_called_awake_for_that(
     assert asked() == "False"
     jobs[0].kill()
     assert "processes of it have ended meanwhile" in asked()
-
-
-@pytest.mark.more
-def test_a_job_that_was_woken_by_other_means_is_not_called_parked(
-    world: World, jobs: list[CudaProcess], fallow: Fallow, tmp_path: pathlib.Path
-) -> None:
-    up = start_up(fallow, tmp_path)
-    until_parked(up, world, jobs)
-    assert [fallow("wake", f"pid:{each.pid}", **NO_DAEMON).returncode for each in jobs] == [0, 0]
-    up.until("is not parked any more: it is awake")
 
 
 @pytest.mark.more

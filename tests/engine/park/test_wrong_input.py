@@ -29,11 +29,6 @@ def test_a_rule_against_hangs_alone_cannot_park(fallow: Fallow, tmp_path: pathli
     assert "a job that hangs does not come to rest, so it cannot be parked" in said
 
 
-@pytest.mark.parametrize("action", ['"stop"', '"park"', '["park"]', '["stop"]', '["park", "stop"]'])
-def test_each_way_to_write_an_action_is_taken(fallow: Fallow, tmp_path: pathlib.Path, action: str) -> None:
-    assert checked(fallow, tmp_path, f'idle_for = "1h"\naction = {action}', code=0)
-
-
 @pytest.mark.parametrize(
     ("subject", "sentence"),
     [

@@ -172,15 +172,6 @@ def test_of_pods_one_that_ended_is_not_all_and_other_pods_are_another_run() -> N
     assert not was_started_again(job(7), job(7, started_wall_s=Unknown("?")))
 
 
-def test_an_engine_that_cannot_be_asked_is_named_with_what_to_set(stopping: Stopping) -> None:
-    stopping.engine.jobs = Unknown("no configuration source")
-    with pytest.raises(FallowError) as told:
-        stopping.stop.meant([SEVEN])
-    assert told.value.sentence == "the jobs of Slurm cannot be listed: no configuration source"
-    assert "SLURM_CONF" in told.value.way
-    assert "KUBECONFIG" in Engine.KUBERNETES.remedy({})
-
-
 def test_what_is_not_there_is_told(stopping: Stopping) -> None:
     for target in (OneClusterJob("slurm:4711"), ClusterPart("pod", "ml/web")):
         with pytest.raises(NothingFound):

@@ -170,16 +170,6 @@ def test_monitors_are_never_offered(fallow: Fallow, cards: World, opened: Open, 
     assert "20.0 GiB on GPU 0 are held by no process that can be seen" in fallow("stop", "0", "--yes").stderr
 
 
-@pytest.mark.as_root
-def test_who_only_calls_itself_a_monitor_is_offered(fallow: Fallow, cards: World, opened: Open) -> None:
-    cards[0].memory_used = 20 * GIB
-    neighbour = OPENER.replace(
-        "print(", "import os; os.setresgid(61003, 61003, 61003); os.setresuid(61003, 61003, 61003)\nprint("
-    )
-    false = opened(20, 0, "nvidia-smi", neighbour)
-    assert offered(fallow) == [false.pid]
-
-
 def test_a_service_that_was_handed_open_device_files_by_a_neighbour_is_not_offered(
     fallow: Fallow, cards: World
 ) -> None:

@@ -51,19 +51,6 @@ def test_a_notebook_is_ended_by_its_server_for_good_and_another_one_is_not(
 
 @pytest.mark.engine
 @pytest.mark.more
-def test_a_gpu_with_a_notebook_on_it_is_freed_through_its_server(simulated: Fallow, jupyter: Jupyter) -> None:
-    jupyter.open("train.ipynb")
-    with on_terminal(simulated, "0") as asked:
-        shown = asked.until("[y/N] ")
-        assert "notebook train.ipynb" in shown
-        assert "would have its Jupyter server shut the kernel down" in shown
-        asked.answer("yes\n")
-        code, out = asked.ended()
-    assert (code, jupyter.kernels()) == (0, []), out
-
-
-@pytest.mark.engine
-@pytest.mark.more
 def test_a_server_that_does_not_answer_leaves_the_kernel_as_it_is(simulated: Fallow, jupyter: Jupyter) -> None:
     _, pid = jupyter.open("train.ipynb")
     jupyter.process.send_signal(signal.SIGSTOP)
@@ -105,19 +92,6 @@ def test_a_container_that_its_engine_always_restarts_stays_gone_though_it_ignore
     (told,) = json.loads(done.stdout)["jobs"]
     assert (told["outcome"], told["came_back"]) == ("stopped", False)
     assert told["owner"]["name"] == "vllm-prod"
-    assert podman.pid_of(container) == 0
-
-
-@pytest.mark.engine
-@pytest.mark.more
-def test_a_container_is_known_by_how_its_id_begins_and_a_wrong_name_is_answered_with_the_right_one(
-    simulated: Fallow, podman: Podman
-) -> None:
-    container, pid = podman.run("vllm-prod", *on_gpu(simulated, 1))
-    wrong = simulated("stop", "container:vllm-prd", "--yes")
-    assert (wrong.returncode, "did you mean vllm-prod?" in wrong.stderr) == (1, True), wrong.stderr
-    assert podman.pid_of(container) == pid
-    assert simulated("stop", f"container:{container[:12]}", "--yes", "--grace", "0s").returncode == 0
     assert podman.pid_of(container) == 0
 
 

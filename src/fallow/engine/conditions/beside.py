@@ -11,14 +11,10 @@ from fallow.core.unknown import Unknown
 from fallow.engine.machine.background import Background
 
 _AGAIN_AFTER_S = 0.9  # at each tick of a second
-_SHARE_OF_A_LANE = 0.1  # what takes long is read less often
-_AT_LEAST_EVERY_S = 4.0
 _OLD_AFTER_S = 10.0
 _GIVEN_UP_AFTER_S = 30.0
-_FORGOTTEN_AFTER_S = 60.0
-_MOST_LANES = 64
 _NOT_YET = Unknown("it was not read yet", asked=False)
-_TOO_MANY = Unknown(f"more than {_MOST_LANES} things would be read at the same time")
+_NO_THREAD = Unknown("the system has no thread left to read it in")
 
 T = TypeVar("T")
 
@@ -29,36 +25,16 @@ class Lanes:
     def __init__(self, clock: Clock, say: Callable[[str], None]) -> None:
         self.clock = clock
         self._say = say
-        self._lanes: dict[str, tuple[Background[Callable[[], None]], float]] = {}
+        self._lanes: dict[str, Background[Callable[[], None]]] = {}
 
     def give(self, name: str, work: Callable[[], None]) -> bool:
-        """Have something done in a lane, and return at once; False if there is no room for another lane."""
-        now_s = self.clock.monotonic_s()
-        lane = self._lanes[name][0] if name in self._lanes else self._open(name, now_s)
-        if lane is None:
-            return False
-        self._lanes[name] = lane, now_s
+        """Have something done in a lane, and return at once; False if the system has no thread left."""
+        if name not in self._lanes:
+            self._lanes[name] = Background(name, lambda work: work(), self._say, 0.0)
         try:
-            lane.give(work)
-        except RuntimeError:  # the system has no thread left
+            self._lanes[name].give(work)
+        except RuntimeError:
             return False
-        return True
-
-    def _open(self, name: str, now_s: float) -> Background[Callable[[], None]] | None:
-        for each, (lane, used_s) in list(self._lanes.items()):
-            if now_s - used_s >= _FORGOTTEN_AFTER_S and lane.is_idle:
-                lane.end()
-                del self._lanes[each]
-        if len(self._lanes) >= _MOST_LANES and not self._end_one():
-            return None
-        return Background(name, lambda work: work(), self._say, 0.0)
-
-    def _end_one(self) -> bool:
-        """End the lane that was used the longest ago and in which nothing is done; return whether there is one."""
-        idle = [(used_s, name) for name, (lane, used_s) in self._lanes.items() if lane.is_idle]
-        if not idle:
-            return False
-        self._lanes.pop(min(idle)[1])[0].end()
         return True
 
 
@@ -73,7 +49,6 @@ class Beside(Generic[T]):
         self._given_s: float | None = None
         self._called_s: float | None = None
         self._since_s = 0.0
-        self._again_after_s = _AGAIN_AFTER_S
 
     def latest(self) -> tuple[T, float] | Unknown:
         """Return what was read last and when that began; it is read again soon. Never waits."""
@@ -81,13 +56,13 @@ class Beside(Generic[T]):
         if self._called_s is None or now_s - self._called_s >= _OLD_AFTER_S:
             self._since_s, answer = now_s, None  # nobody has asked for a while, so that it was not read
         self._called_s = now_s
-        is_due = answer is None or now_s - answer[1] >= self._again_after_s
+        is_due = answer is None or now_s - answer[1] >= _AGAIN_AFTER_S
         waits = self._given_s is not None and now_s - self._given_s < _GIVEN_UP_AFTER_S
         if is_due and not waits:
             self._given_s = now_s
             if not self._lanes.give(self._lane, self._look):
                 self._given_s = None
-                return _TOO_MANY
+                return _NO_THREAD
         if answer is None:
             late = Unknown(f"it did not answer within {_OLD_AFTER_S:g} s")
             return late if now_s - self._since_s >= _OLD_AFTER_S else _NOT_YET
@@ -104,7 +79,5 @@ class Beside(Generic[T]):
         try:
             found = self._read()
         finally:
-            took_s = self._lanes.clock.monotonic_s() - at_s
-            self._again_after_s = min(_AT_LEAST_EVERY_S, max(_AGAIN_AFTER_S, took_s / _SHARE_OF_A_LANE))
             self._answer = found, at_s
             self._given_s = None

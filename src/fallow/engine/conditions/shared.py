@@ -7,7 +7,6 @@ from fallow.core.unknown import Unknown
 from fallow.engine.conditions.beside import Beside, Lanes
 
 _FORGOTTEN_AFTER_S = 60.0
-_MOST = 1000
 T = TypeVar("T")
 
 
@@ -23,8 +22,6 @@ class Shared:
         now_s = self._lanes.clock.monotonic_s()
         if what not in self._things:
             self._things = {each: kept for each, kept in self._things.items() if now_s - kept[1] < _FORGOTTEN_AFTER_S}
-            if len(self._things) >= _MOST:
-                return Unknown(f"more than {_MOST} things would be read")
         thing: Beside[T] = self._things[what][0] if what in self._things else Beside(self._lanes, lane, read)
         self._things[what] = thing, now_s
         return thing.latest()
