@@ -88,11 +88,6 @@ class KubeAnswer:
         return f"the API server answered {self.status}" + (f": {said}" if said else "")
 
 
-@value
-class TooLong(Unknown):
-    """No answer, because it has more bytes than are read: fewer objects may fit."""
-
-
 class KubeApi(Protocol):
     """Asks the API of one cluster. It never waits longer than it may, and reads no more than a limit."""
 

@@ -155,25 +155,6 @@ def test_a_job_of_another_user_under_the_same_number_is_left_alone(slurm: Slurm,
     assert slurm.state(job) == "RUNNING"
 
 
-@pytest.mark.more
-def test_a_job_whose_name_forges_others_is_never_stopped_and_changes_no_other(
-    slurm: Slurm, engine: SlurmEngine
-) -> None:
-    victim = slurm.running("--gres=gpu:1", user="news")
-    line = (
-        f"JobId={victim} JobName=wrap UserId=news(9) GroupId=news(9) MCS_label=N/A Priority=4 Nice=0 Account=(null) "
-        f"QOS=(null) JobState=RUNNING Reason=None BatchFlag=1 Reboot=0 StartTime=1 EndTime=Unknown Partition=normal "
-        f"AllocNode:Sid=vm:2   Nodes=n1 CPU_IDs=0 Mem=0 GRES=gpu:1(IDX:3) MinCPUsNode=1"
-    )
-    forger = slurm.running("--gres=gpu:1", f"--job-name=x\n{line}\nx", f"--comment=y\n{line}", user="games")
-    found = jobs(engine)
-    assert found[victim].places == (NodeGpu("n1", 0),)
-    assert found[victim].no_way is None
-    assert found[forger].no_way is not None
-    assert not engine.kill(found[forger], KILL).ok
-    assert set(found) == {victim, forger}
-
-
 @pytest.mark.as_root
 def test_a_plain_user_cannot_cancel_a_job_of_another_and_is_told_which_right_is_missing(slurm: Slurm) -> None:
     job = slurm.running("--gres=gpu:1", user="news")

@@ -23,7 +23,6 @@ class BrokenApi:
         self.changes: list[tuple[str, str, Any]] = []
         self.pause_s = 0.0
         """How long it waits after each byte of an answer."""
-        self.has_endless_headers = False
         broken = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -38,10 +37,6 @@ class BrokenApi:
                 raw = body if isinstance(body, bytes) else json.dumps(body).encode()
                 with suppress(OSError):
                     self.send_response(status)
-                    while broken.has_endless_headers:
-                        self.flush_headers()
-                        self.wfile.write(b"X-More: a\r\n")
-                        time.sleep(broken.pause_s)
                     self.send_header("Content-Type", "application/json")
                     self.end_headers()
                     for at in range(0, len(raw), 1 if broken.pause_s else 1 << 16):

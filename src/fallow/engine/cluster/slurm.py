@@ -23,7 +23,6 @@ from fallow.readers.slurm.jobs import JobDetails
 from fallow.readers.slurm.queue import QueueRow
 
 _READ_AGAIN_AFTER_S = 60.0
-_MOST_ASKED_ALONE = 200
 _Known = tuple[float | Unknown, JobDetails | Unknown]
 
 
@@ -67,7 +66,7 @@ class SlurmEngine:
         self._known = {row.number: known for row in held if (known := self._details_of(row)) is not None}
         is_old = self._read_at_s is None or self._now() - self._read_at_s >= _READ_AGAIN_AFTER_S
         if is_old or len(self._known) < len(held):
-            failed = self._read_details(rows, held)
+            failed = self._read_details(held)
             if failed is not None:
                 return EngineLook(failed, failed, failed)
         pending = queue.pending_gpus("") if all(row.state != "PENDING" for row in rows) else self._pending()
@@ -102,35 +101,23 @@ class SlurmEngine:
         text = self._commands.text("squeue", *options, "--Format", queue.PENDING_FIELDS)
         return text if isinstance(text, Unknown) else queue.pending_gpus(text, self._background)
 
-    def _read_details(self, rows: Sequence[QueueRow], held: Sequence[QueueRow]) -> Unknown | None:
+    def _read_details(self, held: Sequence[QueueRow]) -> Unknown | None:
         """Read all jobs and nodes again; return why that failed."""
         text = self._commands.text("scontrol", "--all", "--details", "--oneliner", "show", "job")
         if isinstance(text, Unknown):
             return text
         nodes = self._commands.text("scontrol", "--all", "--details", "--oneliner", "show", "node")
         self._nodes = nodes if isinstance(nodes, Unknown) else node_lines.nodes(nodes)
-        found = job_lines.details(text, {row.number for row in rows})
-        asked = 0
+        found = job_lines.details(text)
         known: dict[int, _Known] = {}
         for row in held:
             details = found.get(row.number, Unknown("scontrol does not list it"))
-            before = self._details_of(row)
-            if isinstance(details, Unknown) and before is not None and isinstance(before[1], JobDetails):
-                details = before[1]  # a job that runs keeps its GPUs, whatever others forge since
-            elif isinstance(details, Unknown) and asked < _MOST_ASKED_ALONE:
-                asked += 1
-                details = self._asked_alone(row)
             if isinstance(details, JobDetails) and not _agree(row, details):
                 details = Unknown("scontrol and squeue disagree about it")
             known[row.number] = (row.start_wall_s, details)
         self._known = known
         self._read_at_s = self._now()
         return None
-
-    def _asked_alone(self, row: QueueRow) -> JobDetails | Unknown:
-        options = ("--all", "--details", "--oneliner", "show", "job")
-        text = self._commands.text("scontrol", *options, row.id)
-        return text if isinstance(text, Unknown) else job_lines.details_of(text, row.number)
 
     def _jobs(self, held: Sequence[QueueRow]) -> tuple[ClusterJob, ...]:
         """Return the jobs with GPUs. The parts of a heterogeneous job are one: Slurm ends them together."""

@@ -6,14 +6,10 @@ wait for it for ever. The answers stay plain JSON, read up to a limit: a cluster
 """
 
 import json
-import socket
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from threading import Timer
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
 
 from fallow.core.errors import FallowError
-from fallow.core.kube_api import MERGE, KubeAnswer, Question, TooLong
+from fallow.core.kube_api import MERGE, KubeAnswer, Question
 from fallow.core.ports import Clock
 from fallow.core.units import shortened
 from fallow.core.unknown import Unknown
@@ -55,8 +51,6 @@ class KubeConnection:
         self._most_bytes = most_bytes
         self._client: httpx2.Client | None = None
         self._token_is_of_plugin = False
-        self._socket: socket.socket | None = None
-        self._broke_off = False
 
     def __call__(self, question: Question) -> KubeAnswer | Unknown:
         """Return the answer of the API server, or why there is none."""
@@ -142,46 +136,17 @@ class KubeConnection:
             params=dict(question.params),
             headers=headers,
             content=content,
-            extensions={"trace": self._note_socket},
         )
         body = bytearray()
-        with self._limited(), asked as answer:
+        with asked as answer:
             for chunk in answer.iter_bytes():
                 body += chunk
                 if len(body) > self._most_bytes:
-                    return TooLong(f"the Kubernetes API answered with more than {self._most_bytes >> 20} MiB")
+                    return Unknown(f"the Kubernetes API answered with more than {self._most_bytes >> 20} MiB")
                 if self._clock.monotonic_s() > until_s:
                     return Unknown(f"the Kubernetes API did not answer within {self._within_s:g} s")
-            if self._broke_off:  # which reads like the end of an answer
-                return Unknown(f"the Kubernetes API did not answer within {self._within_s:g} s")
             status = answer.status_code
         return KubeAnswer(status, _object(bytes(body), status))
-
-    @contextmanager
-    def _limited(self) -> Iterator[None]:
-        """Break the connection off after the time for an answer: the library limits each part, and not the whole."""
-        late = Timer(self._within_s, self._break_off)
-        late.daemon = True
-        self._broke_off = False
-        late.start()
-        try:
-            yield
-        except Exception:
-            if self._broke_off:
-                raise FallowError(f"it did not answer within {self._within_s:g} s") from None
-            raise
-        finally:
-            late.cancel()
-
-    def _note_socket(self, event: str, info: Mapping[str, Any]) -> None:
-        if event in ("connection.connect_tcp.complete", "connection.start_tls.complete"):
-            self._socket = info["return_value"].get_extra_info("socket")
-
-    def _break_off(self) -> None:
-        if self._socket is not None:
-            self._broke_off = True
-            with suppress(OSError):
-                socket.socket.shutdown(self._socket, socket.SHUT_RDWR)  # not that of TLS, which another thread reads
 
 
 def _object(body: bytes, status: int) -> Mapping[str, object]:

@@ -9,7 +9,6 @@ from fallow.core.kube_api import (
     KubeApi,
     Question,
     Resource,
-    TooLong,
     items,
     number,
     part,
@@ -37,14 +36,12 @@ def listed(
 ) -> list[T] | Unknown:
     """Return what `read` makes of each object; Unknown unless all pages were read.
 
-    Of objects that are too long together fewer are asked for at once: people of one namespace can make theirs long,
-    and all others are read all the same. `may_be_absent`: a cluster that does not have this kind at all has no object
-    of it.
+    `may_be_absent`: a cluster that does not have this kind at all has no object of it.
     """
     found: list[T] = []
-    onward, at_once = "", _PAGE
+    onward = ""
     for _ in range(_MOST_PAGES):
-        params = (("limit", str(at_once)), ("fieldSelector", select), ("continue", onward))
+        params = (("limit", str(_PAGE)), ("fieldSelector", select), ("continue", onward))
         question = Question(
             "list",
             resource,
@@ -53,9 +50,6 @@ def listed(
             only_metadata=only_metadata,
         )
         answer = api(question)
-        if isinstance(answer, TooLong) and at_once > 1:
-            at_once = max(1, at_once // 10)
-            continue
         if isinstance(answer, Unknown):
             return answer
         if answer.status == NOT_FOUND and may_be_absent:
@@ -69,8 +63,7 @@ def listed(
         onward = text(part(answer.body, "metadata"), "continue", 4096)
         if not onward:
             return found
-        at_once = min(_PAGE, 2 * at_once)
-    return Unknown(f"there are more than {_PAGE * _MOST_PAGES} {resource.plural}, or many that are too long")
+    return Unknown(f"there are more than {_PAGE * _MOST_PAGES} {resource.plural}")
 
 
 def object_of(body: Json, kind: str, group: str) -> KubeObject | None:

@@ -4,18 +4,16 @@ Whoever makes a pod writes its references. One counts only if it leads to an obj
 the name and the uid which it gives: a uid alone would lead into the namespaces of others.
 """
 
-import re
 from collections.abc import Iterable, Mapping
 
 from fallow.core.kube_api import KubeApi
 from fallow.core.kubernetes import ABOVE_NOTHING, KINDS, Kind, KubeObject, OwnerReference
+from fallow.core.units import printable
 from fallow.core.unknown import Unknown
 from fallow.core.value import value
 from fallow.readers.kubernetes.metadata import listed, object_of
 
 _DEEPEST = 8
-_NOT_OF_KIND = re.compile(r"[^A-Za-z0-9]", re.ASCII)
-_NOT_OF_NAME = re.compile(r"[^A-Za-z0-9.:_-]", re.ASCII)
 ByUid = Mapping[str, KubeObject]
 
 
@@ -72,11 +70,6 @@ def _no_way(top: KubeObject) -> str | None:
 
 
 def _named(reference: OwnerReference, below: KubeObject) -> KubeObject:
-    """Return what a reference says of an object that was not read: the API server takes any text there.
-
-    Kind and name become ones that an object can have, so that neither reads as another namespace, or as a user.
-    """
-    kind = _NOT_OF_KIND.sub("", reference.kind)
-    kind = kind[:1].upper() + kind[1:] if kind[:1].isalpha() else "Object"
-    name = _NOT_OF_NAME.sub("-", reference.name).strip(".") or "-"
+    """Return what a reference says of an object that was not read: the API server takes any text there."""
+    kind, name = printable(reference.kind), printable(reference.name)
     return KubeObject(kind, reference.group, below.namespace, name, reference.uid)
