@@ -173,21 +173,6 @@ def test_a_plain_process_is_in_no_container_job_or_pod(root: pathlib.Path) -> No
     assert holder.command == "python train.py"
 
 
-@pytest.mark.parametrize(
-    ("line", "names"),
-    [
-        (b"/usr/bin/sudo\0-p\0fallow\0-u\0svc\0python\0train.py\0", {"sudo", "comm"}),
-        (b"/usr/bin/python3\0-P\0-m\0fallow\0up\0", {"python3", "fallow", "comm"}),
-    ],
-)
-def test_names_among_the_arguments_of_roots_programs_count_only_for_an_interpreter(
-    root: pathlib.Path, line: bytes, names: set[str]
-) -> None:
-    """A user who may run something through sudo chooses its arguments."""
-    add(root, 42, cmdline=line, comm=b"comm\n", status=b"Name:\tx\nUid:\t0\t0\t0\t0\n")
-    assert Proc(str(root)).trusted_names(42) == names
-
-
 def test_a_process_without_a_command_line_is_named_in_brackets(root: pathlib.Path) -> None:
     add(root, 42, cmdline=b"", comm=b"kworker/0\n")
     assert described(root).command == "[kworker/0]"

@@ -1,25 +1,16 @@
-"""Reads which files a process has open or in its memory, and how many."""
+"""Reads which files a process has open or in its memory."""
 
 import os
 from collections.abc import Collection
 from itertools import islice
 
-from fallow.core.value import value
 from fallow.readers.proc_files import pass_on_shortage
 
 _MOST = 16384
 _MOST_OF_MAPS = 16 << 20  # a process has some ten thousand mappings at most, and may give their files long names
 
 
-@value
-class OpenFiles:
-    """How many descriptors a process has on some files, and how many were read to find that."""
-
-    counts: dict[str, int]
-    read: int = 0
-
-
-def open_files(root: str, pid: int, paths: Collection[str]) -> OpenFiles:
+def open_counts(root: str, pid: int, paths: Collection[str]) -> dict[str, int]:
     """Return how many descriptors the process has on each of these files, as far as they are visible."""
     folder = f"{root}/{pid}/fd"
     counts: dict[str, int] = {}
@@ -28,7 +19,7 @@ def open_files(root: str, pid: int, paths: Collection[str]) -> OpenFiles:
             names = [entry.name for entry in islice(entries, _MOST)]
     except OSError as error:
         pass_on_shortage(error)
-        return OpenFiles(counts)
+        return counts
     for name in names:
         try:
             path = os.readlink(f"{folder}/{name}")
@@ -36,15 +27,7 @@ def open_files(root: str, pid: int, paths: Collection[str]) -> OpenFiles:
             continue
         if path in paths:
             counts[path] = counts.get(path, 0) + 1
-    return OpenFiles(counts, len(names))
-
-
-def how_many(root: str, pid: int) -> int:
-    """Return how many descriptors a process has, where the kernel says so (since Linux 6.2); else 0."""
-    try:
-        return os.stat(f"{root}/{pid}/fd").st_size
-    except OSError:
-        return 0
+    return counts
 
 
 def mapped_files(root: str, pid: int, paths: Collection[str]) -> frozenset[str]:

@@ -16,7 +16,7 @@ from fallow.core.process import DEEPEST, ProcessRow
 from fallow.core.units import printable
 from fallow.core.unknown import Unknown
 from fallow.core.value import replace, value
-from fallow.readers.descriptors import open_files
+from fallow.readers.descriptors import open_counts
 from fallow.readers.file_trust import trusted_program
 from fallow.readers.owners.traces import trace
 from fallow.readers.proc_files import MOST_OF_COMMAND, read_start, read_variables
@@ -193,7 +193,7 @@ class Proc(ProcMachine):
 
     def open_counts(self, pid: int, paths: Collection[str]) -> dict[str, int]:
         """Return how many descriptors the process has on each of these files, as far as they are visible."""
-        return open_files(self._root, pid, paths).counts
+        return open_counts(self._root, pid, paths)
 
     def cgroups(self, pid: int) -> tuple[str, ...] | None:
         """Return the paths of the cgroups of a process, the unified one first; None if it has ended."""
@@ -219,20 +219,14 @@ class Proc(ProcMachine):
         return {word.rpartition("/")[2] for word in islice((each for each in words[1:] if each[:1] != "-"), 1)}
 
     def trusted_names(self, pid: int) -> set[str]:
-        """Return the names of a process that it cannot have given itself.
+        """Return the names of a process that another user cannot have given it.
 
-        Names of root's processes and of this user's are trusted, unless anybody could have started them. Of others
-        only the name of the program file counts, and only if the same file is in that place here, and only root can
-        have put it there: in their own mount namespace any user can give any program any name.
+        Names of root's processes and of this user's are trusted. Of others only the name of the program file counts,
+        and only if the same file is in that place here, and only root can have put it there: in their own mount
+        namespace any user can give any program any name.
         """
-        try:
-            if self.uid(pid) in (0, os.geteuid()) and not self.is_setuid(pid):
-                # Others may choose the arguments of root's programs, as those of sudo, but not of an interpreter.
-                words = self.words(pid)
-                runs_scripts = bool(words) and words[0].rpartition("/")[2].startswith("python")
-                return self.called(pid) - (set() if runs_scripts else self._script(words))
-        except OSError:
-            return set()
+        if self.uid(pid) in (0, os.geteuid()):
+            return self.called(pid)
         name = self.program(pid)
         return set() if name is None else {name}
 

@@ -10,8 +10,6 @@ from fallow.core.errors import SHORTAGES
 MOST_OF_COMMAND = 4096
 _ONE_READ = 4096
 _MOST = 1 << 20
-_CHUNK = 1 << 16
-_LONGEST_ENTRY = 1 << 17  # what the kernel allows; a process may show other memory of its own as its environment
 _MOST_OF_ENVIRON = 8 << 20  # the kernel gives arguments and environment 6 MiB in all, so nothing is beyond
 _WANTED = (b"FALLOW_", b"CUDA_")
 
@@ -49,30 +47,12 @@ def read_whole(path: str) -> bytes | None:
 
 
 def read_variables(path: str, wanted: tuple[bytes, ...] = _WANTED) -> dict[str, str] | None:
-    """Return the variables of an environment that begin so, however long it is; those for fallow and CUDA.
-
-    Of one that is longer than the kernel allows some hundred thousand letters are read.
-    """
-    found: dict[str, str] = {}
-    rest = b""
+    """Return the variables of an environment that begin so; those for fallow and CUDA."""
     try:
-        with open(path, "rb", buffering=0) as file:
-            for _ in range(_MOST_OF_ENVIRON // _CHUNK):
-                chunk = file.read(_CHUNK)
-                if not chunk:
-                    break
-                *entries, rest = (rest + chunk).split(b"\0")
-                rest = rest[:_LONGEST_ENTRY]
-                _note(entries, found, wanted)
+        with open(path, "rb") as file:
+            entries = file.read(_MOST_OF_ENVIRON).split(b"\0")
     except OSError as error:
         pass_on_shortage(error)
         return None
-    _note([rest], found, wanted)
-    return found
-
-
-def _note(entries: list[bytes], found: dict[str, str], wanted: tuple[bytes, ...]) -> None:
-    for entry in entries:
-        if entry.startswith(wanted):
-            name, _, value = entry.partition(b"=")
-            found[os.fsdecode(name)] = os.fsdecode(value)
+    pairs = (entry.partition(b"=") for entry in entries if entry.startswith(wanted))
+    return {os.fsdecode(name): os.fsdecode(value) for name, _, value in pairs}

@@ -1,8 +1,7 @@
-"""Read what /proc says of the machine as a whole, of this process, and of setuid programs."""
+"""Read what /proc says of the machine as a whole, and of this process."""
 
 import os
 import re
-from stat import S_ISUID
 
 from fallow.core.unknown import Unknown
 from fallow.readers.proc_files import read_start, read_whole
@@ -11,7 +10,7 @@ _FIRST_PID_NAMESPACE = "pid:[4026531836]"  # PROC_PID_INIT_INO of the kernel
 
 
 class ProcMachine:
-    """The part of a /proc that is not about one process, and who started a setuid program."""
+    """The part of a /proc that is not about one process."""
 
     def __init__(self, root: str) -> None:
         self._root = root
@@ -95,13 +94,3 @@ class ProcMachine:
         user, nice, system, idle, iowait, *rest = map(int, raw.split(b"\n", 1)[0].split()[1:9])
         busy = user + nice + system + sum(rest)
         return busy, busy + idle + iowait
-
-    def is_setuid(self, pid: int) -> bool:
-        """Return whether its program gives others the rights of its user, as sudo does: who starts it names it.
-
-        Of root's processes only root can tell; others are told no.
-        """
-        try:
-            return bool(os.stat(f"{self._root}/{pid}/exe").st_mode & S_ISUID)
-        except OSError:
-            return False

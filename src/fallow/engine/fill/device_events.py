@@ -6,7 +6,7 @@ from fallow.core.gpu import Gpu
 from fallow.core.reasons import Reason
 from fallow.core.unknown import Unknown
 from fallow.engine.fill.slot import FillerSlot
-from fallow.engine.machine.newcomers import Budget, Newcomers
+from fallow.engine.machine.newcomers import Newcomers
 from fallow.engine.machine.world import World
 from fallow.readers.file_events import FileEvent, FileEvents
 
@@ -25,13 +25,13 @@ class DeviceEvents:
         """The GPUs whose device nodes cannot be watched."""
         self._world = world
         self._is_ours = is_ours
+        self._monotonic_s = world.clock.monotonic_s
         self._say = say
         self._opens = FileEvents()
         self._claim_writes = FileEvents()
         self._nodes: dict[str, str] = {}
         self._why_unwatched: dict[str, str] = {}
         self._newcomers: dict[Attention, tuple[dict[str, str], Newcomers]] = {}
-        self._budget = Budget()
         self._opened_uuids: set[str] = set()
         self._watches_claims = False
 
@@ -55,7 +55,7 @@ class DeviceEvents:
             known = before.get(kind)
             if known is None or known[0] != nodes:
                 eager, ignored = kind
-                found = Newcomers(self._world.proc, nodes, self._is_ours, ignored, eager=eager, budget=self._budget)
+                found = Newcomers(self._world.proc, nodes, self._is_ours, ignored, self._monotonic_s, eager=eager)
                 known = (nodes, found)
                 known[1].remember()
             self._newcomers[kind] = known
