@@ -45,6 +45,10 @@ def mistakes(text: str, let_pass: list[Mistake] | None = None) -> list[str]:
             "[[idle]]\nname = 'i'\nidle_for = '1h'\nact = true\nbefore = 'run:no-such-command'\n",
             "f:5: idle[1].before: there is no command 'no-such-command' to run",
         ),
+        (
+            f"[[guard]]\nname = 'g'\nuser = '{ME}'\naction = 'run:no-such-command'\n",
+            "f:4: guard[1].action: there is no command 'no-such-command'",
+        ),
         ("[protect]\ngroups = ['rot']\n", "f:2: protect.groups[1]: there is no group 'rot' on this machine"),
         (
             "[notices.people]\ntemplate = 'mailt://secret-{user}@example.org'\n",
@@ -76,20 +80,6 @@ def test_a_wrong_key_hides_no_other_mistake_of_its_section() -> None:
     text += FILLER.replace("'a'", "3") + "command = 'no-such'\n"
     lines = [mistake.split(":")[1] for mistake in mistakes(text)]
     assert lines == ["5", "6", "7", "8", "10", "12"]
-
-
-def test_an_impossible_action_hides_nothing_of_the_others_of_its_guard() -> None:
-    actions = "action = [\n 'signal:TERM',\n 'run:no-such-command',\n 'reboot',\n 'run:true']\n"
-    found = mistakes("[[guard]]\nname = 'g'\nuser = 'no-such-user'\n" + actions)
-    assert [mistake.split(": ")[1] for mistake in found][:3] == [
-        "guard[1].user",
-        "guard[1].action[1]",
-        "guard[1].action[2]",
-    ]
-    assert "there is no user" in found[0]
-    assert "no process can be named here" in found[1]
-    assert "there is no command 'no-such-command'" in found[2]
-    assert any("f:4: guard[1].action[3]: nothing can follow" in mistake for mistake in found)
 
 
 def test_nothing_follows_from_a_key_that_is_wrong_itself() -> None:

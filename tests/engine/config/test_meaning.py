@@ -36,18 +36,6 @@ def test_the_example_is_valid_and_does_nothing_until_it_is_changed() -> None:
     assert example.notices.urls == ()
 
 
-@pytest.mark.parametrize(
-    ("written", "means"),
-    [
-        ("[0, 2]", "0,2"),
-        ("['0-1', 3]", "0-1,3"),
-    ],
-)
-def test_lists_of_gpus_are_text_numbers_or_lists(written: str, means: str) -> None:
-    (filler,) = config(f"[[filler]]\nname = 'a'\ncommand = 'x'\ngpus = {written}\n").fillers
-    assert filler.gpus == means
-
-
 def test_fillers_stand_in_the_order_in_which_they_get_cards() -> None:
     text = "".join(
         f"[[filler]]\nname = '{name}'\ncommand = 'x'\npriority = {priority}\nenabled = {enabled}\n"

@@ -128,11 +128,6 @@ def test_all_mistakes_are_told_at_once_in_the_order_of_their_lines() -> None:
     assert [mistake.line for mistake in found] == [4, 5, 7, 10, 13, 14]
 
 
-def test_a_misspelt_key_hides_nothing_that_is_wrong_with_the_right_one() -> None:
-    found = mistakes(IDLE.replace("2h", "x") + "idle_fro = '20s'\n")
-    assert [mistake.where for mistake in found] == ["idle[1].idle_for", "idle[1].idle_fro"]
-
-
 def test_a_mistake_in_one_section_hides_no_contradiction_among_the_others() -> None:
     found = mistakes(FILLER + "zz = 1\n" + FILLER.replace('"a"', '"b"') + FILLER.replace('"a"', '"b"'))
     assert [(mistake.line, mistake.where) for mistake in found] == [(4, "filler[1].zz"), (9, "filler[3].name")]

@@ -52,12 +52,9 @@ def test_a_person_is_their_user_and_only_the_hash_of_their_token_is_kept(tmp_pat
 @pytest.mark.parametrize(
     ("token", "mode", "says"),
     [
-        ("", 0o600, "must be one word of at least 16"),
         ("too-short", 0o600, "must be one word of at least 16"),
         ("two words of some length", 0o600, "must be one word"),
         (TOKEN, 0o644, "others can read the token"),
-        (TOKEN, 0o640, "others can read the token"),
-        (TOKEN, 0o620, "others"),
     ],
 )
 def test_a_bad_token_of_a_person_is_refused_at_its_key(
@@ -91,18 +88,12 @@ def test_the_token_of_the_page_is_no_persons(tmp_path: pathlib.Path) -> None:
         known_persons((Person.model_validate({"user": ME, "token_file": str(shared)}),), shared_token(str(shared)))
 
 
-def test_all_that_is_wrong_with_a_person_is_told_at_once(tmp_path: pathlib.Path) -> None:
-    user, token = mistakes(person("nobdy", tmp_path / "none"))
-    assert user.startswith("f:2: page.person[1].user: there is no user 'nobdy' on this machine")
-    assert token.startswith("f:3: page.person[1].token_file: there is no file")
+def test_root_is_written_as_root_and_by_no_other_name(tmp_path: pathlib.Path) -> None:
+    (mistake,) = mistakes(person("0", token_file(tmp_path, "one")))
+    assert 'write user = "root"' in mistake
 
 
 def test_a_person_is_named_once(tmp_path: pathlib.Path) -> None:
     text = person(ME, token_file(tmp_path, "one")) + person(ME, token_file(tmp_path, "two", "another-token-of-them"))
     (mistake,) = mistakes(text)
     assert f"page.person[1] is '{ME}' too" in mistake
-
-
-def test_root_is_written_as_root_and_by_no_other_name(tmp_path: pathlib.Path) -> None:
-    (mistake,) = mistakes(person("0", token_file(tmp_path, "one")))
-    assert 'write user = "root"' in mistake

@@ -35,23 +35,10 @@ def refusal(path: pathlib.Path) -> str:
 
 @pytest.mark.as_root
 class TestAsRoot:
-    def test_a_file_of_root_in_folders_of_root_is_believed(self, file: pathlib.Path) -> None:
-        assert isinstance(load(str(file)), Config)
-
-    @pytest.mark.parametrize("mode", [0o666, 0o664, 0o646])
-    def test_a_file_that_others_may_write_is_refused(self, file: pathlib.Path, mode: int) -> None:
-        file.chmod(mode)
+    def test_a_file_that_others_may_write_is_refused_with_what_to_do(self, file: pathlib.Path) -> None:
+        file.chmod(0o664)
         assert f"others may write to {file}" in refusal(file)
         assert f"(chmod go-w {file})" in refusal(file)
-
-    def test_a_file_of_another_user_is_refused(self, file: pathlib.Path) -> None:
-        os.chown(file, ADA, ADA)
-        assert f"{file} belongs to another user" in refusal(file)
-
-    @pytest.mark.parametrize("mode", [0o777, 0o775])
-    def test_a_file_in_a_folder_that_others_may_write_is_refused(self, file: pathlib.Path, mode: int) -> None:
-        file.parent.chmod(mode)
-        assert f"others may write to {file.parent};" in refusal(file)
 
     def test_what_is_roots_in_a_sticky_folder_is_believed(self, file: pathlib.Path) -> None:
         file.parent.chmod(0o1777)
@@ -71,12 +58,6 @@ class TestAsRoot:
         safe.chmod(0o777)
         assert f"others may write to {safe}" in refusal(link)
 
-    def test_a_link_that_another_user_made_is_refused(self, file: pathlib.Path, tmp_path: pathlib.Path) -> None:
-        link = tmp_path / "link.toml"
-        link.symlink_to(file)
-        os.lchown(link, ADA, ADA)
-        assert f"{link} belongs to another user" in refusal(link)
-
     def test_root_looks_in_its_own_home_whatever_sudo_kept(self, fallow: Fallow, open_folder: pathlib.Path) -> None:
         """V1: with HOME or XDG_CONFIG_HOME of whoever called sudo."""
         file = open_folder / ".config" / "fallow" / "fallow.toml"
@@ -89,25 +70,16 @@ class TestAsRoot:
         assert f"{pwd.getpwuid(0).pw_dir}/.config/gpu_mon.conf" in said.stderr
 
 
-def test_a_loop_of_links_is_refused_in_a_sentence(tmp_path: pathlib.Path) -> None:
-    (tmp_path / "a").symlink_to("b")
-    (tmp_path / "b").symlink_to("a")
-    assert "it cannot be read" in refusal(tmp_path / "a")
-
-
 def test_what_is_no_plain_file_is_refused_and_not_waited_for(tmp_path: pathlib.Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     assert "it is not a plain file" in refusal(tmp_path / "pipe")
     assert "it is a folder" in refusal(tmp_path)
     assert "there is no such file" in refusal(tmp_path / "nothing")
-    assert "it is not a plain file" in refusal(pathlib.Path("/dev/null"))
 
 
 def test_what_is_no_text_is_refused_at_its_line(file: pathlib.Path) -> None:
     file.write_bytes(b"[page]\n# \xff\n")
     assert refusal(file).startswith(f"{file}:2: this is not UTF-8")
-    file.write_bytes(b"#" * (2 << 20))
-    assert "longer than 1 MiB" in refusal(file)
 
 
 @pytest.mark.as_root

@@ -149,6 +149,16 @@ def test_root_and_system_users_are_told_only_if_the_config_says_so(
     assert got.get(timeout=LIMIT_S)[0] == "/daemon"
 
 
+def test_what_comes_together_is_one_message(make: Callable[..., People], web: tuple[str, Got]) -> None:
+    template, got = web
+    people = make(template, grouping=GroupingRules(EVENTS, group_for_s=60.0))
+    for event in ("warned", "stopped"):
+        people.note(notice("ada", event))  # type: ignore[arg-type]
+    people.close(60.0)
+    _, text = got.get(timeout=LIMIT_S)
+    assert [line.split()[4].rstrip(".") for line in text.splitlines()] == ["warned", "stopped"]
+
+
 def test_a_server_that_never_answers_delays_nobody_and_is_told_without_secrets(
     make: Callable[..., People], told: list[str]
 ) -> None:

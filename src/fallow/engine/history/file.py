@@ -1,13 +1,12 @@
 """The one connection of this process to history.db, for all threads that write or read history."""
 
-import sqlite3
 from collections.abc import Callable
 from threading import RLock
 
 from fallow.core.interval import Card
 from fallow.engine.history.collector import Batch
 from fallow.engine.history.reader import HistoryReader
-from fallow.engine.history.sqlite_file import BUSY_S, NotOurs, OwnFile, says_damaged
+from fallow.engine.history.sqlite_file import BUSY_S, OwnFile, says_damaged
 from fallow.engine.history.store import FILE_NAME, SCHEMA, LastWritten, Store
 
 
@@ -26,12 +25,12 @@ class HistoryFile:
         """Write the whole batch or nothing; into a file that was just opened also all GPUs that were ever seen."""
         with self.lock:
             self._cards.update(batch.cards)
-            try:
-                return self._write(batch)
-            except (sqlite3.Error, NotOurs) as error:
-                if not self.failed(error):
-                    raise
-                return self._write(batch)
+            database = self._file.database()
+            if self._store is None or self._store.database is not database:
+                self._store = Store(database, self._written)
+                batch = batch._replace(cards=self._cards)
+            self._store.write(batch)
+            return self._store
 
     def past(self) -> HistoryReader:
         """Return a reader for this process, which reads the file as it is at each call."""
@@ -57,11 +56,3 @@ class HistoryFile:
         """Close the file."""
         with self.lock:
             self._file.close()
-
-    def _write(self, batch: Batch) -> Store:
-        database = self._file.database()
-        if self._store is None or self._store.database is not database:
-            self._store = Store(database, self._written)
-            batch = batch._replace(cards=self._cards)
-        self._store.write(batch)
-        return self._store
