@@ -10,7 +10,6 @@ from collections import deque
 from typing import NamedTuple
 
 from fallow.core.activity import AVAILABLE, Activity
-from fallow.core.gpu import Holder
 from fallow.core.gpu_status import GpuStatus, Status, people_on
 from fallow.core.interval import (
     MANY_JOBS,
@@ -20,7 +19,6 @@ from fallow.core.interval import (
     Party,
     in_order,
     parties_of,
-    party_of,
 )
 from fallow.core.units import printable
 from fallow.core.unknown import Unknown
@@ -188,7 +186,7 @@ class _Track:
         key = (
             gpu.activity in AVAILABLE,
             gpu.claim,
-            [(one.pid, one.user, one.command, one.owner) for one in people],
+            [(one.user, one.command, one.owner) for one in people],
         )
         if key != self._holders:
             self._holders, self._crew = key, crew_text(gpu)
@@ -196,11 +194,8 @@ class _Track:
 
 
 def crew_text(gpu: GpuStatus) -> str:
-    """Return the holders as they are stored: each user, job and pid; without pids if there are too many."""
-    people = people_on(gpu)
-    if gpu.activity in AVAILABLE or not people or len(people) > _MOST_HOLDERS:
-        return text_of_parties(_few(parties_of(gpu)))
-    return json.dumps(sorted(_row(holder) for holder in people), ensure_ascii=False, separators=(",", ":"))
+    """Return the holders as they are stored: each user and job; only users if there are too many."""
+    return text_of_parties(_few(parties_of(gpu)))
 
 
 def text_of_parties(parties: tuple[Party, ...]) -> str:
@@ -216,11 +211,6 @@ def parties_of_text(text: str) -> tuple[Party, ...]:
     except (ValueError, TypeError, IndexError, KeyError):
         return (SOMEBODY,)
     return parties or (NOBODY,)
-
-
-def _row(holder: Holder) -> list[str | int]:
-    party = party_of(holder)
-    return [party.user, party.job, holder.pid]
 
 
 def _few(parties: tuple[Party, ...]) -> tuple[Party, ...]:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from fallow.actuators.files.state_folder import OWN_FOLDER
 from fallow.core.activity import Activity
 from fallow.core.errors import FallowError, NotPermitted
-from fallow.core.interval import Card, Interval, Party, without_jobs
+from fallow.core.interval import Card, Interval, Party
 from fallow.core.units import is_number
 from fallow.engine.history import rollup
 from fallow.engine.history import samples as sampled
@@ -29,12 +29,6 @@ _INSIDE = (
     "ELSE {0} * (min(begin + span, :until) - max(begin, :since)) / span END"
 )
 _KINDS = {activity.value: activity for activity in Activity}
-_MOST_TALLIES = 20_000
-_LEAST_NAMED = 8
-
-
-_Sums = dict[tuple[str, tuple[Party, ...]], list[int]]
-"""Witnessed time, energy and metered time, by activity and parties."""
 
 
 class Spent(NamedTuple):
@@ -93,8 +87,7 @@ class HistoryReader:
     def tallies(self, edges_ms: Sequence[int]) -> list[Interval]:
         """Return what was witnessed between each two edges, summed up by GPU, activity and holders.
 
-        The hours of any report come from these: a few rows for each day, however long history is. Any user can run
-        jobs of new names without end: where there are too many, those with the least time are not named.
+        The hours of any report come from these: a few rows for each day, however long history is.
         """
         summed = [f"coalesce(sum({_INSIDE.format(name)}), 0)" for name in ("witnessed", "energy", "metered")]
         question = (
@@ -104,17 +97,11 @@ class HistoryReader:
         )
         found: list[Interval] = []
         with self._one_moment():
-            cards = self._numbers()
-            most = max(_LEAST_NAMED, _MOST_TALLIES // max(1, len(cards) * len(edges_ms)))
-            for uuid, card in cards.items():
+            for uuid, card in self._numbers().items():
                 for begin_ms, end_ms in pairwise(edges_ms):
-                    sums: _Sums = {}
-                    for activity, text, ms, *energy in self._ask(question, {**_span(begin_ms, end_ms), "card": card}):
-                        so_far = sums.setdefault((activity, parties_of_text(str(text))), [0, 0, 0])
-                        for at, more in enumerate((ms, *energy)):
-                            so_far[at] += more
-                    for (activity, parties), (ms, energy_mj, metered_ms) in _few(sums, most).items():
-                        kind = _KINDS[activity]
+                    for activity, text, *sums in self._ask(question, {**_span(begin_ms, end_ms), "card": card}):
+                        ms, energy_mj, metered_ms = sums
+                        kind, parties = _KINDS[activity], parties_of_text(str(text))
                         found.append(Interval(uuid, begin_ms, end_ms, ms, kind, parties, energy_mj, metered_ms))
         return found
 
@@ -281,19 +268,6 @@ def _laid_out(rows: Iterable[tuple[Any, ...]], since_ms: int, until_ms: int) -> 
         laid_ms = begin_ms + witnessed
         if laid_ms > since_ms and begin_ms < until_ms and witnessed:
             yield max(begin_ms, since_ms), min(laid_ms, until_ms), activity, crew
-
-
-def _few(sums: _Sums, most: int) -> _Sums:
-    """Return the sums with the most time as they are, and the others together for each activity and its users."""
-    if len(sums) <= most:
-        return sums
-    by_time = sorted(sums, key=lambda key: -sums[key][0])
-    few = {key: sums[key] for key in by_time[:most]}
-    for activity, parties in by_time[most:]:
-        so_far = few.setdefault((activity, without_jobs(parties)), [0, 0, 0])
-        for at, more in enumerate(sums[activity, parties]):
-            so_far[at] += more
-    return few
 
 
 def _join(strip: list[Interval], following: Interval) -> None:

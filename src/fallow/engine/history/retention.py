@@ -6,8 +6,8 @@
     everything   deleted after the days to keep
 
 No time is lost or added by this: the hours of each GPU and each day are the same before and after, and so are the
-shares of users, to a millisecond, and the energy. What is given up is the pids, the order inside a quarter of an
-hour, and the names of jobs beyond the 50 with the most time on a GPU in a quarter of an hour.
+shares of users, to a millisecond, and the energy. What is given up is the order inside a quarter of an hour,
+and the names of jobs beyond the 50 with the most time on a GPU in a quarter of an hour.
 """
 
 from collections.abc import Iterable
