@@ -174,19 +174,6 @@ def test_two_currencies_cannot_be_added() -> None:
         prices_from(["$2", "T4=1€"])
 
 
-def test_filled_time_is_in_the_hours_and_not_in_the_bill() -> None:
-    """F9: with its hours, out of the bill, and nobody's."""
-    history = [
-        Interval("GPU-0", 0, HOUR, HOUR, Activity.FILLED, (NOBODY,)),
-        Interval("GPU-0", HOUR, 2 * HOUR, HOUR, Activity.IDLE, (Party("ada", "x"),)),
-    ]
-    told = bill(history, By.USER, CARDS, FLAT, UTC)
-    assert (told.total.filled_ms, told.total.idle_ms, told.total.observed_ms) == (HOUR, HOUR, 2 * HOUR)
-    charged = {line.name[0]: line.cost for line in told.lines}
-    assert charged["-"] == 0
-    assert charged["ada"] == told.total.cost != 0
-
-
 def test_nobodys_hours_come_after_those_of_everybody() -> None:
     history = [
         Interval("GPU-0", 0, HOUR, HOUR, Activity.BUSY, (Party("ada", "x"),)),

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from fallow.core.fillers import FillAction, FillVerb, Presence, Yield
 from fallow.core.reasons import Reason
 from fallow.core.unknown import Unknown
-from fallow.policies.fill import FillDecision, FillLook, FillRules, FillState, Phase, pause_s, step
+from fallow.policies.fill import FillDecision, FillLook, FillRules, FillState, Phase, step
 from tests.policies.histories import (
     LONGEST_GAP_S,
     TICK_S,
@@ -212,12 +212,6 @@ def test_a_filler_is_let_in_only_after_enough_witnessed_quiet(
 
 @modest
 @given(histories(KINDS), rules, characters)
-def test_there_is_never_a_second_filler(history: History, some: FillRules, character: Character) -> None:
-    run(history, some, character)  # the filler itself says so when it is started twice
-
-
-@modest
-@given(histories(KINDS), rules, characters)
 def test_whoever_does_not_leave_in_time_is_killed_at_the_next_look(
     history: History, some: FillRules, character: Character
 ) -> None:
@@ -226,20 +220,6 @@ def test_whoever_does_not_leave_in_time_is_killed_at_the_next_look(
         state = act.decision.state
         if state.phase is Phase.YIELDING and act.at_s - state.since_s >= limit_s > 0:
             assert state.killed
-
-
-@modest
-@given(histories(KINDS), rules, characters)
-def test_every_decision_says_why(history: History, some: FillRules, character: Character) -> None:
-    for act in run(history, some, character):
-        assert act.decision.because
-        assert all(action.because for action in act.decision.actions)
-
-
-@modest
-@given(st.integers(1, 2000), rules)
-def test_pauses_grow_and_have_a_limit(failures: int, some: FillRules) -> None:
-    assert pause_s(failures, some) <= pause_s(failures + 1, some) <= some.longest_pause_s
 
 
 @pytest.mark.parametrize("phase", Phase)

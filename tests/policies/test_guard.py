@@ -88,12 +88,6 @@ def test_each_action_says_why() -> None:
     assert events[1].action == Notify("ntfy://quiet", reason=Reason("gpus_quiet", for_s=5.0))
 
 
-def test_a_machine_that_never_worked_is_left_on() -> None:
-    events, states = run_guard([Stretch(Kind.IDLE, 1000), Stretch(Kind.BUSY, 2), Stretch(Kind.IDLE, 1000)], RULES)
-    assert not events
-    assert states[-1].phase is Phase.IDLE
-
-
 def test_work_must_last_without_a_break_to_arm() -> None:
     blips = [Stretch(Kind.BUSY, 2), Stretch(Kind.IDLE, 1)] * 10
     assert {state.phase for state in run_guard(blips, RULES)[1]} == {Phase.IDLE}

@@ -1,4 +1,4 @@
-"""Conditions that real servers answer: busy, not busy, never, in drops, without end, with nonsense."""
+"""Conditions that real servers answer: busy, not busy, with nonsense."""
 
 import os
 import pathlib
@@ -64,26 +64,6 @@ def says(status: int, body: bytes = b"") -> Answer:
     return lambda connection: connection.sendall(head + body)
 
 
-def never(connection: socket.socket) -> None:
-    connection.recv(1)
-
-
-def trickles(connection: socket.socket) -> None:
-    connection.settimeout(0.05)
-    connection.sendall(b"HTTP/1.1 200 OK\r\n")
-    while True:
-        connection.sendall(b"x")
-        with suppress(TimeoutError):
-            if not connection.recv(1):
-                return
-
-
-def without_end(connection: socket.socket) -> None:
-    connection.sendall(b"HTTP/1.1 200 OK\r\n\r\n")
-    while True:
-        connection.sendall(b"a 1\n" * 10_000)
-
-
 @pytest.mark.parametrize(
     ("answer", "found"),
     [
@@ -94,14 +74,10 @@ def without_end(connection: socket.socket) -> None:
         (says(401), Unknown),
         (says(500), Unknown),
         (says(503), Unknown),
-        (never, Unknown),
-        (trickles, Unknown),
-        (without_end, Unknown),
         (lambda connection: connection.sendall(b"\x1b[2J\x00nonsense"), Unknown),
         (lambda connection: connection.close(), Unknown),
     ],
 )
-@pytest.mark.more
 def test_200_is_busy_another_status_is_not_and_what_cannot_be_told_is_unknown(
     tmp_path: pathlib.Path, serve: Serve, answer: Answer, found: type
 ) -> None:

@@ -7,7 +7,6 @@ import pwd
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -57,21 +56,6 @@ def patrol(tmp_path: pathlib.Path) -> Iterator[Resident]:
     yield resident
     resident("end")
     resident.leave()
-
-
-@pytest.mark.more
-def test_a_real_process_that_rests_is_stopped_in_its_time(
-    patrol: Resident, start: Start, tmp_path: pathlib.Path
-) -> None:
-    rests = start(RESTS, gpu=0)
-    began = time.monotonic()
-    patrol("begin", environ=Fallow(tmp_path).environ, rules=[RULE], gpu_reader="simulated")
-    told = patrol("watch", until="stopped: idle", limit_s=LIMIT_S)
-    assert rests.wait(LIMIT_S) == -signal.SIGTERM
-    assert time.monotonic() - began >= 3.0
-    steps = (") will be stopped in ", ": stopping ", ") was stopped: ")
-    assert len(told) == len(steps)
-    assert all(step in line for step, line in zip(steps, told, strict=True))
 
 
 def test_a_real_process_that_works_is_left_alone(patrol: Resident, start: Start, tmp_path: pathlib.Path) -> None:

@@ -230,14 +230,6 @@ def test_a_rule_that_only_reports_never_signals_and_reports_once(
     assert resident("events")[-1][:2] == ("verdict", "goes on")
 
 
-def test_a_dry_run_says_it_and_signals_nobody(patrol: Callable[..., Resident], start: Start) -> None:
-    job, resident = start(), patrol(dry_run=True)
-    told = resident("turn", gpus=[(on(0, job.pid),)] * 100)
-    assert len(told) == 3
-    assert all(" would " in line or ": would " in line for line in told)
-    assert lives(job)
-
-
 @pytest.mark.parametrize(
     "missing",
     [
@@ -447,16 +439,6 @@ def test_fallow_itself_and_what_it_lives_by_is_never_looked_at(patrol: Callable[
     resident = patrol()
     display = start(WAITS, named="Xorg")
     assert resident("jobs", gpus=(on(0, os.getpid(), other.pid, below, display.pid, 1, 2**22 + 1),)) == []
-
-
-@pytest.mark.more
-def test_a_rule_looks_only_at_its_cards_users_and_commands(patrol: Callable[..., Resident], start: Start) -> None:
-    job = start()
-    for narrow in ({"gpus": "1"}, {"users": ["somebody"]}, {"commands": ["jupyter*"]}):
-        resident = patrol({**RULE, **narrow})
-        assert resident("turn", gpus=[(on(0, job.pid), idle(1))] * 100) == []
-    resident = patrol({**RULE, "gpus": "0", "commands": ["job-*.py"]})
-    assert resident("turn", gpus=[(on(0, job.pid), idle(1))] * 17) != []
 
 
 def test_a_card_that_is_not_there_is_told_and_the_rule_rests(patrol: Callable[..., Resident], start: Start) -> None:

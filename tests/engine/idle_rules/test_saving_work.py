@@ -175,25 +175,6 @@ def test_a_command_saves_the_work_as_the_user_of_the_job_before_the_job_is_asked
 
 
 @pytest.mark.as_root
-@pytest.mark.parametrize(
-    ("line", "says"),
-    [
-        ("echo begun; sleep 600", "'echo' was killed after 1 s"),
-        ("echo no disk; exit 3", "'echo' ended with exit code 3"),
-        ("{box}/removed", "'removed' ended with exit code 127"),
-        ("printf '\\033[2J'; exit 1", "'printf' ended with exit code 1"),
-    ],
-    ids=["hangs", "fails", "removed", "speaks to the terminal"],
-)
-@pytest.mark.more
-def test_a_command_that_does_not_save_anything_is_told_and_the_job_is_asked_all_the_same(
-    patrol: Patrol, box: pathlib.Path, job: "subprocess.Popen[bytes]", line: str, says: str
-) -> None:
-    resident = patrol(before(line.format(box=box), before_limit="1s"))
-    assert says.format(box=box) in asked_after(resident, job, says.format(box=box))
-
-
-@pytest.mark.as_root
 @pytest.mark.parametrize("by", ["another user", "its own user"])
 def test_nobody_is_told_what_such_a_command_prints(
     patrol: Patrol, box: pathlib.Path, job: "subprocess.Popen[bytes]", by: str
@@ -245,18 +226,6 @@ def test_a_job_that_works_again_or_is_protected_while_the_command_runs_is_not_as
     (box / "go").touch()
     until((box / "over").exists)
     assert resident("turn", gpus=[(on(0, job.pid),)] * 5) == []
-    assert job.poll() is None
-
-
-@pytest.mark.as_root
-def test_a_dry_run_only_says_that_it_would_run_the_command(
-    patrol: Patrol, box: pathlib.Path, job: "subprocess.Popen[bytes]"
-) -> None:
-    resident = patrol(before(f"touch {box}/begun"), dry_run=True)
-    told = resident("turn", gpus=[(on(0, job.pid),)] * 40)
-    assert any(line.endswith(f": would run 'touch' as {WORKER.pw_name}") for line in told)
-    assert all(" would " in line for line in told)
-    assert not (box / "begun").exists()
     assert job.poll() is None
 
 

@@ -139,17 +139,6 @@ def clusters(tmp_path: pathlib.Path) -> Iterator[list[Cluster]]:
         cluster.close()
 
 
-def test_jobs_of_another_owner_are_warned_then_asked_through_its_ports(
-    tmp_path: pathlib.Path, clusters: list[Cluster]
-) -> None:
-    scheduler = Scheduler()
-    cluster = Cluster(tmp_path, scheduler)
-    clusters.append(cluster)
-    cluster.idle(23)
-    assert scheduler.done == ["warn in 10", "ask TERM"]
-    assert "the scheduler has ended it" in cluster.said[-1]
-
-
 def test_one_that_does_not_end_is_killed_after_the_grace_and_its_survivors_are_named(
     tmp_path: pathlib.Path, clusters: list[Cluster]
 ) -> None:

@@ -25,7 +25,7 @@ from fallow.engine.machine.world import World
 from fallow.engine.owners.actions import OwnerJobActions
 from fallow.engine.owners.contact import Contact
 from fallow.engine.owners.known import KnownOwners
-from fallow.engine.owners.opt_outs import OptOuts, protected_unit
+from fallow.engine.owners.opt_outs import OptOuts, idle_for_s, opted_out, protected_unit
 from tests.conftest import Fallow
 from tests.places import LIMIT_S, ME
 from tests.waiting import end_group, until
@@ -146,3 +146,21 @@ def test_a_unit_that_the_config_names_is_protected() -> None:
     kept, other = (Owner(OwnerKind.SERVICE, name, name) for name in ("kept-1.service", "train.service"))
     assert protected_unit(kept, OptOuts(units=("kept-*",))) is not None
     assert protected_unit(other, OptOuts(units=("kept-*",))) is None
+
+
+@pytest.mark.parametrize(
+    ("labels", "kind"),
+    [
+        ({}, None),
+        ({"fallow.protect": "yes"}, "protected_label"),
+        ({"fallow.protect": "no"}, None),
+        ({"fallow.protect": "perhaps"}, "label_unclear"),
+        ({"fallow.idle-for": "soon"}, "label_unclear"),
+        ({"fallow.idle-for": "1h"}, None),
+    ],
+)
+def test_a_label_protects_its_container_also_if_it_cannot_be_read(labels: dict[str, str], kind: str | None) -> None:
+    container, facts = Owner(OwnerKind.CONTAINER, "c" * 64, "web"), OwnerFacts("web", labels=labels)
+    why = opted_out(container, facts, 7, {})
+    assert (None if why is None else why.kind) == kind
+    assert (idle_for_s(facts) == 3600.0) is ("1h" in labels.values())

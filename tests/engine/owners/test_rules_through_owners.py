@@ -199,19 +199,3 @@ def test_an_idle_script_in_a_terminal_of_a_service_is_stopped_and_the_rest_of_th
     finally:
         os.close(terminal)
         end(notebooks)
-
-
-@pytest.mark.engine
-@pytest.mark.more
-def test_a_label_gives_a_container_its_own_time_and_one_with_nonsense_protects_and_is_told(
-    simulated: Fallow, up: StartUp, podman: Podman
-) -> None:
-    kept, pid = podman.run("keeper", "--label", "fallow.idle-for=soon", *on_gpu(simulated, 0))
-    podman.run("other", *on_gpu(simulated, 1))
-    podman.run("patient", "--label", "fallow.idle-for=1h", *on_gpu(simulated, 2))
-    running = up("")
-    running.until("container other was stopped")
-    assert "in 59m" in simulated("why", "2").stdout
-    assert podman.pid_of(kept) == pid
-    sentence = "the label fallow.idle-for=soon of container keeper cannot be read; write fallow.idle-for=8h"
-    assert sentence in simulated("why", "0").stdout

@@ -161,19 +161,6 @@ def test_a_daemon_that_ends_leaves_jobs_parked_and_the_next_one_knows_them(
 
 
 @pytest.mark.more
-def test_without_a_daemon_a_job_is_woken_by_the_command_itself(
-    world: World, jobs: list[CudaProcess], fallow: Fallow, tmp_path: pathlib.Path
-) -> None:
-    up = start_up(fallow, tmp_path)
-    until_parked(up, world, jobs)
-    end(up.process)
-    (tmp_path / "state" / "parked").unlink()  # nobody has written it down: the driver still knows
-    woken = [fallow("wake", f"pid:{each.pid}") for each in jobs]
-    assert [each.returncode for each in woken] == [0, 0], woken
-    assert [tensors(each) for each in jobs] == ["tensors"] * 2
-
-
-@pytest.mark.more
 def test_a_daemon_that_is_killed_while_it_parks_leaves_nothing_locked_behind(
     world: World, jobs: list[CudaProcess], fallow: Fallow, tmp_path: pathlib.Path
 ) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from fallow.core.cluster import ClusterJob, Engine, NodeGpu, PodGpus
+from fallow.core.cluster import ClusterJob, Engine, PodGpus
 from fallow.core.errors import FallowError, NothingFound
 from fallow.core.findings import Outcome
 from fallow.core.protections import ClusterPart, OneClusterJob
@@ -74,11 +74,6 @@ def test_what_the_engine_refuses_is_left_and_its_words_are_told(stopping: Stoppi
     assert stopping.engine.done == [("ask", "7")], "what is not asked is not killed"
 
 
-def test_what_the_engine_does_not_permit_is_known_as_such(stopping: Stopping) -> None:
-    stopping.engine.outcome = Outcome(False, "it is bob's", not_permitted=True)
-    assert stopping.stop.stop(stopping.stop.meant([SEVEN])[0]).not_permitted
-
-
 @pytest.mark.parametrize(("conf", "way"), [("", "set SLURM_CONF to"), ("/etc/slurm.conf", "is slurmctld running?")])
 def test_a_controller_that_does_not_answer_is_told_with_what_may_help_here(
     tmp_path: pathlib.Path, conf: str, way: str
@@ -135,13 +130,6 @@ def test_a_protection_that_is_placed_during_the_grace_keeps_the_job(stopping: St
     came = stopping.stop.stop(seven)
     assert came.reason is not None
     assert (came.gone, came.reason.kind, stopping.engine.done) == (False, "protected", [("ask", "7")])
-
-
-def test_a_job_that_got_other_gpus_during_the_grace_is_still_the_job_that_was_named(stopping: Stopping) -> None:
-    seven = stopping.stop.meant([SEVEN])[0]
-    stopping.then("ask", [replace(seven, places=(NodeGpu("n2", 3),))])
-    assert stopping.stop.stop(seven).gone
-    assert stopping.engine.done == [("ask", "7"), ("kill", "7")]
 
 
 def test_a_job_is_waited_for_as_long_as_its_engine_lets_it_end(stopping: Stopping) -> None:

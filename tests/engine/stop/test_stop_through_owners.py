@@ -50,21 +50,6 @@ def test_a_notebook_is_ended_by_its_server_for_good_and_another_one_is_not(
 
 
 @pytest.mark.engine
-@pytest.mark.more
-def test_a_server_that_does_not_answer_leaves_the_kernel_as_it_is(simulated: Fallow, jupyter: Jupyter) -> None:
-    _, pid = jupyter.open("train.ipynb")
-    jupyter.process.send_signal(signal.SIGSTOP)
-    try:
-        done = simulated("stop", str(pid), "--yes", "--grace", "0s")
-        assert done.returncode == 1, done.stdout
-        assert "its owner cannot be asked" in done.stdout
-        assert "try again, or shut the kernel down in Jupyter" in done.stdout
-        assert is_running(pid)
-    finally:
-        jupyter.process.send_signal(signal.SIGCONT)
-
-
-@pytest.mark.engine
 def test_a_server_that_falls_silent_after_the_question_gets_its_kernel_no_signal(
     simulated: Fallow, jupyter: Jupyter
 ) -> None:

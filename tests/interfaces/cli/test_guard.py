@@ -89,30 +89,6 @@ def test_with_simulated_gpus_the_real_machine_stays_on(
 
 
 @pytest.mark.as_root
-def test_it_does_nothing_before_it_has_seen_work(world: World, fallow: Fallow, systemctl: pathlib.Path) -> None:
-    guard = fallow.start("guard", *FAST, "--action", "shutdown", "-v")
-    until(guard, "guarding")
-    looked = world.calls("nvmlDeviceGetUtilizationRates")
-    while world.calls("nvmlDeviceGetUtilizationRates") < looked + 20 * len(world):
-        time.sleep(0.01)
-    assert guard.poll() is None
-    assert systemctl.read_text() == ""
-
-
-@pytest.mark.as_root
-def test_one_of_eight_at_work_is_work(world: World, fallow: Fallow, systemctl: pathlib.Path) -> None:
-    work(world, *range(8))
-    guard = fallow.start("guard", *FAST, "--action", "shutdown")
-    until(guard, "armed")
-    rest(world, *range(7))
-    looked = world.calls("nvmlDeviceGetUtilizationRates")
-    while world.calls("nvmlDeviceGetUtilizationRates") < looked + 30 * len(world):
-        time.sleep(0.01)
-    assert guard.poll() is None
-    assert systemctl.read_text() == "", "the mean of all cards, 11 %, would have acted"
-
-
-@pytest.mark.as_root
 def test_a_driver_that_stops_answering_is_not_quiet(world: World, fallow: Fallow, systemctl: pathlib.Path) -> None:
     work(world, 0)
     fallow.environ["FALLOW_DRIVER_TIMEOUT"] = "0.05"

@@ -85,20 +85,6 @@ def test_a_job_that_began_after_the_daemon_looked_is_seen(simulated: Fallow, tmp
 
 
 @pytest.mark.more
-def test_what_is_not_idle_for_long_enough_is_not_called_in_use(simulated: Fallow) -> None:
-    with subprocess.Popen(["sleep", "1000"], env=simulated.on("1")) as job:
-        try:
-            until(lambda: simulated("idle", "1").stdout, lambda said: said == "GPU 1: idle: held, nothing runs\n")
-            running = Fill(simulated.start("up"))
-            running.until("up, ")
-            asked = simulated("idle", "1", "--for", "30d")
-            assert asked.returncode == 1
-            assert asked.stdout.startswith("GPU 1: not for 30d yet: idle for ")
-        finally:
-            job.kill()
-
-
-@pytest.mark.more
 def test_no_time_counts_for_a_process_from_before_it_came(simulated: Fallow) -> None:
     with subprocess.Popen(["sleep", "1000"], env=simulated.on("2")) as first:
         running = Fill(simulated.start("up"))

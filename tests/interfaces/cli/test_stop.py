@@ -63,16 +63,6 @@ def test_a_job_is_stopped_with_all_below_it_and_its_memory_is_seen_to_be_free(
     assert "MiB are free again" in done.stdout
 
 
-@pytest.mark.more
-def test_the_journal_has_who_stopped_it_and_what_came_of_it(simulated: Fallow, start: Start) -> None:
-    job = start(1)
-    assert simulated("stop", str(job.pid), "--yes").returncode == 0
-    told = json.loads(simulated("why", "1", "--json").stdout)["events"]
-    assert [each["reason"] for each in told if each["kind"] == "action"] == ["by_hand"]
-    assert f"stopped by hand by {ME}" in simulated("why", "1").stdout
-    assert "nobody of it is left" in told[0]["because"]
-
-
 def test_one_that_ignores_the_signal_is_killed_after_the_grace(simulated: Fallow, start: Start) -> None:
     job = start(1, DEAF)
     done = simulated("stop", "1", "--yes", "--grace", "0.5s")
@@ -91,16 +81,6 @@ def test_only_what_is_on_the_named_gpu_is_stopped_also_of_what_was_started_toget
     assert other.lives
     assert simulated("stop", f"pid:{other.pid}", "--yes").returncode == 0
     assert other.ended_by() == signal.SIGTERM
-
-
-@pytest.mark.parametrize("subject", ["all", "mine", "1,2", "gpu:1-2"])
-@pytest.mark.more
-def test_several_are_stopped_at_once(simulated: Fallow, start: Start, subject: str) -> None:
-    jobs = [start(1), start(2)]
-    if subject == "gpu:1-2":
-        subject = "1-2"
-    assert simulated("stop", subject, "--yes").returncode == 0
-    assert [job.ended_by() for job in jobs] == [signal.SIGTERM] * 2
 
 
 def test_a_dry_run_says_what_would_be_done_and_does_nothing(simulated: Fallow, start: Start) -> None:
@@ -180,18 +160,6 @@ def test_on_a_terminal_a_yes_stops_it(simulated: Fallow, start: Start) -> None:
         code, out = asked.ended()
     assert (code, job.ended_by()) == (0, signal.SIGTERM)
     assert "are free again" in out
-
-
-@pytest.mark.more
-def test_a_job_that_ends_while_a_person_thinks_is_said_to_have_ended(simulated: Fallow, start: Start) -> None:
-    job = start(1)
-    with on_terminal(simulated, "1") as asked:
-        asked.until("[y/N] ")
-        job.end()
-        asked.answer("y\n")
-        code, out = asked.ended()
-    assert code == 0
-    assert "it had ended before" in out
 
 
 def test_ctrl_c_at_the_question_says_that_nothing_was_stopped(simulated: Fallow, start: Start) -> None:

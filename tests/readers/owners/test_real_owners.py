@@ -73,14 +73,6 @@ def test_a_server_that_refuses_its_token_is_unknown_in_one_sentence(jupyter: Jup
 
 
 @pytest.mark.more
-def test_a_kernel_whose_server_wrote_no_file_has_nobody_to_ask(jupyter: Jupyter, fallow: Fallow) -> None:
-    world = World(fallow.environ)
-    _, pid = jupyter.open("train.ipynb")
-    jupyter.file.unlink()
-    assert contact(world, owner_of(world, pid), pid) is None
-
-
-@pytest.mark.more
 def test_a_server_file_with_nonsense_is_unknown(jupyter: Jupyter, fallow: Fallow) -> None:
     world = World(fallow.environ)
     _, pid = jupyter.open("train.ipynb")
@@ -126,20 +118,6 @@ def test_a_container_has_a_name_labels_and_is_stopped_by_its_engine_for_good(pod
     assert reached(world, owner, again).stop(0.0).ok
     eventually(lambda: world.proc.stat(again) is None, "the end of the container")
     assert podman.pid_of(container) == 0
-
-
-@pytest.mark.more
-def test_of_the_labels_of_a_container_only_those_for_fallow_are_kept_and_only_their_beginning(
-    podman: Podman, fallow: Fallow
-) -> None:
-    world = World({**fallow.environ, "FALLOW_CONTAINER_ENGINE": f"unix://{podman.socket}"})
-    many = [word for number in range(300) for word in ("--label", f"other{number}={'x' * 100}")]
-    said = ("fallow.protect=yes", f"fallow.idle-for={'8' * 5000}", f"com.docker.compose.service={'w' * 5000}")
-    _, pid = podman.run("vllm-prod", *many, *(word for label in said for word in ("--label", label)))
-    facts = reached(world, owner_of(world, pid), pid).facts
-    assert facts.labels.keys() == {label.partition("=")[0] for label in said}
-    assert max(map(len, facts.labels.values())) == 200
-    assert facts.labels["fallow.protect"] == "yes"
 
 
 @pytest.mark.more

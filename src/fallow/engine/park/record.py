@@ -19,7 +19,6 @@ from fallow.core.process import Process
 from fallow.core.value import replace
 from fallow.engine.machine.world import World
 
-_MOST_BYTES = 4 << 20
 _NAME = "parked"
 _PIDS = 1 << 22  # the kernel's own limit
 
@@ -35,7 +34,7 @@ class ParkRecord:
         try:
             folder = state_folder.prepared(self._world.state_folder, make=False)
             with open(os.path.join(folder, _NAME), encoding="utf-8", errors="replace") as file:
-                lines = file.read(_MOST_BYTES).splitlines()
+                lines = file.read().splitlines()
         except (OSError, FallowError):
             return ()
         jobs: dict[Process, ParkedJob] = {}
@@ -53,10 +52,8 @@ class ParkRecord:
         return job if alive == job.processes else replace(job, processes=alive)
 
     def write(self, jobs: Iterable[ParkedJob]) -> None:
-        """Replace the file; raise FallowError if that fails, or if it would be too long to be read again."""
-        text = "".join(f"{json.dumps(_line(job))}\n" for job in jobs)  # in ASCII: a character is a byte
-        if len(text) > _MOST_BYTES:
-            raise FallowError(f"{_NAME} cannot be written: too many jobs are parked")
+        """Replace the file; raise FallowError if that fails."""
+        text = "".join(f"{json.dumps(_line(job))}\n" for job in jobs)
         try:
             folder = state_folder.prepared(self._world.state_folder)
             path = state_folder.private_file(folder, _NAME)
