@@ -170,31 +170,6 @@ def test_the_real_py_spy_shows_where_a_real_process_waits(tmp_path: pathlib.Path
     assert "live (jobs.py" in into.read_text()
 
 
-@pytest.mark.parametrize("kind", ["file", "fifo", "link", "folder"])
-def test_what_is_there_already_is_neither_taken_nor_waited_for(
-    tmp_path: pathlib.Path, helpers: Helpers, environ: dict[str, str], kind: str, living: Living
-) -> None:
-    """V15: a neighbour's file would show the stacks, her FIFO would hang whoever writes them."""
-    folder, elsewhere = tmp_path / "state", tmp_path / "elsewhere"
-    folder.mkdir(mode=0o700)
-    taken = folder / "stacks-1.txt"
-    match kind:
-        case "file":
-            taken.write_text("hers")
-        case "fifo":
-            os.mkfifo(taken)
-        case "link":
-            taken.symlink_to(elsewhere)
-        case "folder":
-            taken.mkdir()
-    sentence = py_spy.dump([living(1)], PROC, str(folder), "stacks-1.txt", helpers, environ)
-    written = folder / "stacks-1-2.txt"
-    assert sentence == f"the Python stacks of 1 process are in {written}"
-    assert written.stat().st_mode & 0o777 == 0o600
-    assert not elsewhere.exists()
-    assert kind != "file" or taken.read_text() == "hers"
-
-
 def test_of_a_job_with_thousands_of_processes_some_are_read(
     tmp_path: pathlib.Path, helpers: Helpers, environ: dict[str, str], living: Living
 ) -> None:

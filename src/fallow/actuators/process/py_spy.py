@@ -12,7 +12,8 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
 
-from fallow.actuators.files.state_folder import write_new
+from fallow.actuators.files.atomic_file import replace_file
+from fallow.actuators.files.state_folder import prepared
 from fallow.actuators.process.helpers import Helpers, Ran
 from fallow.actuators.process.signals import Handle
 from fallow.actuators.process.spawn import find
@@ -64,7 +65,7 @@ def dump(
     limit_s: float = _LIMIT_S,
     beside: str = _BESIDE_US,
 ) -> str:
-    """Write the stacks of each Python process to a new file; return a sentence with its path, or why not.
+    """Write the stacks of each Python process to a file; return a sentence with its path, or why not.
 
     Of a job with very many processes the first ones are read.
     """
@@ -94,7 +95,8 @@ def dump(
     if not stacks:
         return f"no stacks{left_out}" if refusals else "no stacks: the job has no Python process that could be read"
     try:
-        into = write_new(folder, name, "\n\n".join(stacks) + "\n")
+        into = os.path.join(prepared(folder), name)
+        replace_file(into, "\n\n".join(stacks) + "\n")
     except FallowError as error:
         return f"no stacks: {error}"
     except OSError as error:

@@ -55,9 +55,7 @@ class ParkRecord:
         """Replace the file; raise FallowError if that fails."""
         text = "".join(f"{json.dumps(_line(job))}\n" for job in jobs)
         try:
-            folder = state_folder.prepared(self._world.state_folder)
-            path = state_folder.private_file(folder, _NAME)
-            replace_file(path, text)
+            replace_file(os.path.join(state_folder.prepared(self._world.state_folder), _NAME), text)
         except OSError as error:
             raise FallowError(f"{_NAME} cannot be written: {error.strerror}") from None
 
