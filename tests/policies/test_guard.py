@@ -21,7 +21,7 @@ from fallow.core.findings import Outcome
 from fallow.core.reasons import Reason
 from fallow.core.unknown import Unknown
 from fallow.core.value import replace
-from fallow.policies.guard import Across, GuardRules, Phase, Standing, State, came_of, step
+from fallow.policies.guard import Across, GuardRules, Phase, Standing, State, step
 from tests.policies.histories import (
     ACTIONS,
     GUARD_KINDS,
@@ -164,12 +164,6 @@ def test_with_any_a_card_that_was_never_used_does_not_end_the_others() -> None:
     run = GuardRun(replace(RULES, across=Across.ANY))
     run_on(run, [0.9, 0.0], 100)
     assert run.state.phase is Phase.IDLE
-
-
-def test_a_guard_without_cards_does_nothing() -> None:
-    run = GuardRun(RULES)
-    run_on(run, [], 100)
-    assert not run.events
 
 
 @modest
@@ -354,35 +348,12 @@ def test_when_work_comes_back_a_deed_that_failed_waits_for_a_new_countdown_and_n
     ]
 
 
-@modest
-@given(st.text())
-def test_no_sentence_decides_how_a_guard_stands(words: str) -> None:
-    """F13: what others wrote may say `paused`, and nothing follows from it."""
-    run = GuardRun(RULES)
-    run_on(run, [0.9], 5)
-    run_on(run, [0.0], 1, f"paused{words}")
-    assert run.told[-1][0] is Standing.AGAINST
-    run_on(run, [0.0], 1, Unknown(words))
-    assert run.told[-1][0] is Standing.PAUSED
-
-
 @pytest.mark.parametrize("load", [0.0, 0.9, BLIND])
 def test_while_a_deed_is_under_way_nothing_else_is_begun(load: float | Unknown) -> None:
     waiting = State(phase=Phase.ACTING, at_s=0.0, under_way=True)
     decision = step(waiting, 1.0, {"0": load}, [], RULES)
     assert not decision.actions
     assert decision.state == replace(waiting, at_s=1.0)
-
-
-def test_the_next_deed_follows_at_once_when_one_is_done() -> None:
-    waiting = State(phase=Phase.ACTING, at_s=0.0, under_way=True, why=Reason("gpus_quiet", for_s=1800.0))
-    decision = came_of(waiting, Outcome(ok=True, words="sent"), RULES)
-    assert decision.actions == (RunCommand("sync", reason=Reason("gpus_quiet", for_s=1800.0)),)
-
-
-def test_nothing_can_come_of_a_deed_that_was_not_begun() -> None:
-    with pytest.raises(ValueError, match="under way"):
-        came_of(State(), Outcome(ok=True, words="sent"), RULES)
 
 
 @modest

@@ -134,11 +134,6 @@ def test_it_acts_when_work_has_ended_and_the_time_has_passed(machine: Machine) -
     assert acted_s == pytest.approx(EXPECTED_S, abs=2.0)
 
 
-def test_one_of_eight_at_work_is_work_for_ever(machine: Machine) -> None:
-    busy = [held(0, utilization=1.0), *(idle(index) for index in range(1, 8))]
-    assert machine.guard(lambda _: busy, until_s=20_000.0) is None
-
-
 @pytest.mark.parametrize("hour_s", [3600.0, -3600.0])
 def test_setting_the_clock_changes_nothing(machine: Machine, hour_s: float) -> None:
     def script(passed_s: float) -> list[Gpu]:
@@ -189,19 +184,3 @@ def test_a_cpu_at_work_speaks_against_it(machine: Machine) -> None:
     assert isinstance(at(0, 100), Unknown), "one look is nothing to compare with"
     assert at(10, 200) is None
     assert str(at(60, 300)) == "the CPU is at 50%"
-
-
-def test_a_card_that_is_not_there_any_more_keeps_the_machine_on(machine: Machine) -> None:
-    def script(passed_s: float) -> list[Gpu]:
-        cards = works_then_rests(passed_s)
-        return cards if passed_s < WORK_S else cards[:7]
-
-    assert machine.guard(script, until_s=10_000.0, gpus="0,7") is None
-
-
-def test_a_card_that_cannot_be_read_keeps_the_machine_on(machine: Machine) -> None:
-    def script(passed_s: float) -> list[Gpu]:
-        cards = works_then_rests(passed_s)
-        return cards if passed_s < WORK_S else [*cards[:7], idle(7, trouble="the GPU is lost")]
-
-    assert machine.guard(script, until_s=10_000.0) is None

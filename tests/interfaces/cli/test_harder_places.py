@@ -190,17 +190,6 @@ def test_a_program_is_found_behind_the_options_of_its_interpreter(
     assert "systemctl" not in systemctl.read_text()
 
 
-def test_a_guard_that_cannot_see_says_so(world: World, fallow: Fallow) -> None:
-    work(world, 0)
-    guard = fallow.start("guard", *GUARD_FAST)
-    until(guard, "armed")
-    rest(world, 0)
-    world.fault("*", card=3, error=15)
-    assert "lost" in until(guard, "paused")
-    world.heal()
-    until(guard, "no longer paused")
-
-
 def test_an_argument_that_is_no_text_changes_no_exit_code(simulated: Fallow) -> None:
     odd = os.fsdecode(b"\xff")
     done = simulated("run", "--idle-timeout", "1h", "--", "sh", "-c", "exit 7", odd)
