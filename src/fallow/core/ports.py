@@ -11,11 +11,11 @@ class Depth(IntEnum):
     """How much of each GPU to read. Each value reads what the one before it reads, too."""
 
     HOLDERS = 1
-    """Identity, memory and processes: what choosing a GPU needs."""
+    """Identity, memory, processes and temperature: what choosing a GPU needs."""
     LOAD = 2
     """Utilization, too: what judging a job needs."""
     EVERYTHING = 3
-    """Clocks, temperature and limits, too."""
+    """Clocks and limits, too."""
     ENERGY = 4
     """The counter of energy, too, which takes 4 ms a GPU on an H200."""
 

@@ -159,6 +159,7 @@ class _LookAtCard:
         facts["memory"] = nvml.memory(ask, handle)
         facts["holders"] = nvml.holders(ask, handle)
         body = device if parent is None else parent
+        facts["temperature_c"] = body.lately(nvml.temperature_c, ask, self.at_s)
         if self.depth >= Depth.LOAD:
             facts["power_w"] = nvml.power_w(ask, body.handle)
             facts["power_limit_w"] = body.lately(nvml.power_limit_w, ask, self.at_s)
@@ -167,7 +168,6 @@ class _LookAtCard:
             if "minor" not in body.identity or isinstance(body.identity["minor"], Unknown):
                 body.identity["minor"] = nvml.minor(ask, body.handle)
             facts["minor"] = body.identity["minor"]
-            facts["temperature_c"] = body.lately(nvml.temperature_c, ask, self.at_s)
             facts.update(body.lately(nvml.clocks, ask, self.at_s))
         if self.depth >= Depth.ENERGY:
             facts["energy_j"] = _MIG_HAS_NONE if parent else nvml.energy_j(ask, handle)
