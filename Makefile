@@ -56,7 +56,6 @@ COMPILE := $(BIN)/uv pip compile --universal --python-version 3.11 --generate-ha
 lock: $(READY)  ## resolve requirements/*.in again
 	$(COMPILE) --upgrade -o requirements/dev.txt requirements/dev.in pyproject.toml
 	$(COMPILE) -c requirements/dev.txt -o requirements/run.txt requirements/run.in pyproject.toml
-	$(COMPILE) --no-deps -o requirements/peers.txt requirements/peers.in
 	$(COMPILE) -c requirements/dev.txt -o requirements/docs.txt requirements/docs.in
 
 clean:
@@ -77,10 +76,8 @@ $(RUNS): requirements/run.txt pyproject.toml
 	$(BIN)/pip install --quiet --no-build-isolation --no-deps -e .
 	@pwd -P > $(RUNS)
 
-$(READY): $(RUNS) requirements/dev.txt requirements/peers.txt
+$(READY): $(RUNS) requirements/dev.txt
 	$(BIN)/pip install --quiet --no-deps --require-hashes -r requirements/dev.txt
-	rm -rf $(VENV)/peers
-	$(BIN)/pip install --quiet --no-deps --require-hashes --target $(VENV)/peers -r requirements/peers.txt
 	@touch $(READY)
 
 $(VENV)/docs/.ready: $(RUNS) requirements/docs.txt

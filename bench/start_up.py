@@ -1,11 +1,10 @@
-"""What a pick and a status cost, beside the least that any Python tool does, and beside other tools."""
+"""What a pick and a status cost, beside the least that any Python tool does."""
 
 import statistics
-import subprocess
 import sys
 from collections.abc import Mapping
 
-from bench.machine import BIN, FALLOW, REPOSITORY, Spent, machine, promise, timed
+from bench.machine import FALLOW, Spent, machine, promise, timed
 
 ROUNDS = 21
 PICK_LIMIT, STATUS_LIMIT = 1.3, 1.8  # measured on three machines: 1.04 to 1.10 and 1.44 to 1.59
@@ -20,14 +19,11 @@ for i in range(n.nvmlDeviceGetCount()):
     n.nvmlDeviceGetMemoryInfo(h); n.nvmlDeviceGetComputeRunningProcesses(h)
     n.nvmlDeviceGetGraphicsRunningProcesses(h); n.nvmlDeviceGetTemperature(h, 0)
 """
-PEERS = REPOSITORY / ".venv" / "peers"
 
 
 def main() -> bool:
     """Measure, print, and say whether the promises were kept."""
     with machine() as here:
-        for card in here.world:
-            card.fan_speed = 30  # gpuselect fails on cards without a fan
         commands = {
             "bare python": [sys.executable, "-c", "pass"],
             FLOOR_NAME: [sys.executable, "-c", FLOOR],
@@ -35,8 +31,6 @@ def main() -> bool:
             "fallow status": [FALLOW, "status"],
             "fallow run -- true": [FALLOW, "run", "--", "true"],
             "fallow --help": [FALLOW, "--help"],
-            "gpustat": [str(BIN / "gpustat"), "--json"],
-            **gpuselect(here.environ),
         }
         spent = in_turns(commands, here.environ)
     floor = spent[FLOOR_NAME]
@@ -49,25 +43,11 @@ def main() -> bool:
     return promise(f"fallow status at most {STATUS_LIMIT} x floor", kept=status <= STATUS_LIMIT) and kept
 
 
-def gpuselect(environ: Mapping[str, str]) -> dict[str, list[str]]:
-    """A tool that picks, where the tests have installed it."""
-    run = ["env", f"PYTHONPATH={PEERS}", sys.executable, "-m", "gpuselect"]
-    console = PEERS / "bin" / "gpuselect"
-    if console.exists():
-        run = ["env", f"PYTHONPATH={PEERS}", sys.executable, str(console)]
-    if subprocess.run(run, env=dict(environ), capture_output=True, check=False, timeout=60).returncode == 0:
-        return {"gpuselect": run}
-    print("(gpuselect does not run here)")
-    return {}
-
-
 def in_turns(commands: Mapping[str, list[str]], environ: Mapping[str, str]) -> dict[str, Spent]:
     """The median times of each, one after the other in rounds, so that noise hits all alike."""
     taken: dict[str, list[Spent]] = {name: [] for name in commands}
     for number in range(ROUNDS + 1):
         for name, words in commands.items():
-            if name == "gpustat" and number > ROUNDS // 4:
-                continue  # it takes a second, and nobody doubts it
             spent = timed(words, environ)
             if number:  # the first round warms caches up
                 taken[name].append(spent)

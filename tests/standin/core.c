@@ -100,7 +100,6 @@ static nvmlReturn_t start(void)
     return NVML_SUCCESS;
 }
 
-EXPORT nvmlReturn_t nvmlInit(void) { return start(); }
 EXPORT nvmlReturn_t nvmlInit_v2(void) { return start(); }
 EXPORT nvmlReturn_t nvmlInitWithFlags(unsigned flags)
 {

@@ -12,15 +12,6 @@ struct nvmlGpmSample_st {
 
 enum { GPM_VERSION = 1, MOST_METRICS = 600, LAST_METRIC = 209 };
 
-static const struct label {
-    const char *brief, *full, *unit;
-} label[] = {
-    [1] = {"gract", "GRAPHICS_UTIL", "%"},     [2] = {"smutil", "SM_UTIL", "%"},
-    [3] = {"smocc", "SM_OCCUPANCY", "%"},      [4] = {"intutil", "INTEGER_UTIL", "%"},
-    [5] = {"mmaact", "ANY_TENSOR_UTIL", "%"},  [10] = {"dram", "DRAM_BW_UTIL", "%"},
-    [20] = {"pcitx", "PCIE_TX_PER_SEC", "MiB/s"}, [21] = {"pcirx", "PCIE_RX_PER_SEC", "MiB/s"},
-};
-
 EXPORT nvmlReturn_t nvmlGpmQueryDeviceSupport(nvmlDevice_t device, nvmlGpmSupport_t *support)
 {
     ENTER(device, CARD_OR_INSTANCE);
@@ -38,13 +29,6 @@ EXPORT nvmlReturn_t nvmlGpmSampleAlloc(nvmlGpmSample_t *sample)
     REQUIRE(sample);
     *sample = calloc(1, sizeof **sample);
     return *sample != NULL ? NVML_SUCCESS : NVML_ERROR_MEMORY;
-}
-
-EXPORT nvmlReturn_t nvmlGpmSampleFree(nvmlGpmSample_t sample)
-{
-    ENTER_SYSTEM();
-    free(sample);
-    return NVML_SUCCESS;
 }
 
 static void fill(nvmlGpmSample_t sample, const struct metrics *metrics)
@@ -93,10 +77,6 @@ static void answer_metric(nvmlGpmMetric_t *metric, nvmlGpmSample_t first, nvmlGp
         metric->nvmlReturn = NVML_ERROR_INVALID_ARGUMENT;
         return;
     }
-    bool labelled = id < sizeof label / sizeof *label;
-    metric->metricInfo.shortName = labelled ? label[id].brief : NULL;
-    metric->metricInfo.longName = labelled ? label[id].full : NULL;
-    metric->metricInfo.unit = labelled ? label[id].unit : NULL;
     if (second->taken_us == 0) {
         metric->nvmlReturn = NVML_ERROR_UNINITIALIZED;
         metric->value = 0;
@@ -122,13 +102,5 @@ EXPORT nvmlReturn_t nvmlGpmMetricsGet(nvmlGpmMetricsGet_t *get)
         return NVML_ERROR_INVALID_ARGUMENT;
     if ((first->taken_us == 0) != (second->taken_us == 0)) return NVML_ERROR_INVALID_ARGUMENT;
     for (unsigned i = 0; i < get->numMetrics; i++) answer_metric(&get->metrics[i], first, second);
-    return NVML_SUCCESS;
-}
-
-EXPORT nvmlReturn_t nvmlGpmQueryIfStreamingEnabled(nvmlDevice_t device, unsigned *state)
-{
-    ENTER(device, WHOLE_CARD);
-    REQUIRE(state);
-    *state = 0;
     return NVML_SUCCESS;
 }

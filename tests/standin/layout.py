@@ -8,7 +8,7 @@ import ctypes
 from ctypes import c_char, c_double, c_int32, c_uint8, c_uint32, c_uint64
 
 MAGIC = 0x31444C524F574C46
-VERSION = 3
+VERSION = 4
 
 MAX_CARDS = 64
 MAX_INSTANCES = 8
@@ -18,7 +18,6 @@ MAX_FAULTS = 512
 MAX_COUNTERS = 512
 MAX_STUCK = 1024
 MAX_METRICS = 256
-MAX_CPU_WORDS = 16
 MAX_CUDA = 64
 NAME_SIZE = 96
 FUNCTION_SIZE = 72
@@ -76,14 +75,6 @@ class InstanceEntry(ctypes.Structure):
         ("present", c_uint32),
         ("gpu_instance", c_uint32),
         ("compute_instance", c_uint32),
-        ("multiprocessors", c_uint32),
-        ("copy_engines", c_uint32),
-        ("decoders", c_uint32),
-        ("encoders", c_uint32),
-        ("jpegs", c_uint32),
-        ("ofas", c_uint32),
-        ("gpu_slices", c_uint32),
-        ("compute_slices", c_uint32),
         ("reserved", c_uint32),
         ("memory_total", c_uint64),
         ("memory_reserved", c_uint64),
@@ -101,29 +92,15 @@ class CardEntry(ctypes.Structure):
         ("minor", c_uint32),
         ("utilization", c_uint32),
         ("memory_utilization", c_uint32),
-        ("encoder_utilization", c_uint32),
-        ("decoder_utilization", c_uint32),
         ("power_mw", c_uint32),
         ("power_limit_mw", c_uint32),
-        ("power_default_mw", c_uint32),
-        ("power_min_mw", c_uint32),
-        ("power_max_mw", c_uint32),
         ("temperature_c", c_uint32),
-        ("fan_speed", c_uint32),
         ("clock_mhz", c_uint32 * 4),
-        ("max_clock_mhz", c_uint32 * 4),
         ("performance_state", c_uint32),
         ("pcie_tx_kbps", c_uint32),
         ("pcie_rx_kbps", c_uint32),
-        ("pcie_generation", c_uint32),
-        ("pcie_width", c_uint32),
-        ("compute_mode", c_uint32),
-        ("persistence_mode", c_uint32),
-        ("numa_node", c_uint32),
-        ("pci_device_id", c_uint32),
         ("mig_capable", c_uint32),
         ("mig_mode", c_uint32),
-        ("mig_pending", c_uint32),
         ("mig_slots", c_uint32),
         ("capability_major", c_uint32),
         ("capability_minor", c_uint32),
@@ -132,11 +109,8 @@ class CardEntry(ctypes.Structure):
         ("memory_used", c_uint64),
         ("throttle_reasons", c_uint64),
         ("energy_mj", c_uint64),
-        ("cpu_affinity", c_uint64 * MAX_CPU_WORDS),
         ("uuid", c_char * NAME_SIZE),
         ("name", c_char * NAME_SIZE),
-        ("serial", c_char * 32),
-        ("bus_id", c_char * 32),
         ("compute", ProcessList),
         ("graphics", ProcessList),
         ("mps", ProcessList),
@@ -195,7 +169,6 @@ class WorldFile(ctypes.Structure):
         ("fault_limit", c_uint32),
         ("next_token", c_uint64),
         ("driver_version", c_char * 80),
-        ("nvml_version", c_char * 80),
         ("link_level", (c_uint32 * MAX_CARDS) * MAX_CARDS),
         ("link_status", (c_uint32 * MAX_CARDS) * MAX_CARDS),
         ("fault", FaultEntry * MAX_FAULTS),

@@ -16,7 +16,7 @@ EXPORT nvmlReturn_t nvmlDeviceGetMigMode(nvmlDevice_t device, unsigned *current,
     REQUIRE(pending);
     if (!at.card->mig_capable) return NVML_ERROR_NOT_SUPPORTED;
     *current = at.card->mig_mode;
-    *pending = at.card->mig_pending;
+    *pending = at.card->mig_mode;
     return NVML_SUCCESS;
 }
 
@@ -62,24 +62,6 @@ EXPORT nvmlReturn_t nvmlDeviceGetMigDeviceHandleByIndex(nvmlDevice_t device, uns
     return answer;
 }
 
-EXPORT nvmlReturn_t nvmlDeviceIsMigDeviceHandle(nvmlDevice_t device, unsigned *is_instance)
-{
-    ENTER(device, CARD_OR_INSTANCE);
-    REQUIRE(is_instance);
-    *is_instance = at.instance >= 0;
-    return NVML_SUCCESS;
-}
-
-EXPORT nvmlReturn_t nvmlDeviceGetDeviceHandleFromMigDeviceHandle(nvmlDevice_t instance,
-                                                                 nvmlDevice_t *device)
-{
-    ENTER(instance, CARD_OR_INSTANCE);
-    REQUIRE(device);
-    if (at.instance < 0) return NVML_ERROR_INVALID_ARGUMENT;
-    *device = handle_of(at.index, -1);
-    return NVML_SUCCESS;
-}
-
 EXPORT nvmlReturn_t nvmlDeviceGetGpuInstanceId(nvmlDevice_t device, unsigned *id)
 {
     ENTER(device, CARD_OR_INSTANCE);
@@ -89,40 +71,4 @@ EXPORT nvmlReturn_t nvmlDeviceGetGpuInstanceId(nvmlDevice_t device, unsigned *id
     TRY(read_instance(&at, &instance));
     *id = instance.gpu_instance;
     return NVML_SUCCESS;
-}
-
-EXPORT nvmlReturn_t nvmlDeviceGetComputeInstanceId(nvmlDevice_t device, unsigned *id)
-{
-    ENTER(device, CARD_OR_INSTANCE);
-    REQUIRE(id);
-    if (at.instance < 0) return NVML_ERROR_INVALID_ARGUMENT;
-    struct instance instance;
-    TRY(read_instance(&at, &instance));
-    *id = instance.compute_instance;
-    return NVML_SUCCESS;
-}
-
-static nvmlReturn_t attributes(const struct target *at, nvmlDeviceAttributes_t *into)
-{
-    REQUIRE(into);
-    if (at->instance < 0) return NVML_ERROR_NOT_SUPPORTED;
-    struct instance from;
-    TRY(read_instance(at, &from));
-    *into = (nvmlDeviceAttributes_t){
-        from.multiprocessors, from.copy_engines, from.decoders,       from.encoders, from.jpegs,
-        from.ofas,            from.gpu_slices,   from.compute_slices, from.memory_total >> 20,
-    };
-    return NVML_SUCCESS;
-}
-
-EXPORT nvmlReturn_t nvmlDeviceGetAttributes(nvmlDevice_t device, nvmlDeviceAttributes_t *into)
-{
-    ENTER(device, CARD_OR_INSTANCE);
-    return attributes(&at, into);
-}
-
-EXPORT nvmlReturn_t nvmlDeviceGetAttributes_v2(nvmlDevice_t device, nvmlDeviceAttributes_t *into)
-{
-    ENTER(device, CARD_OR_INSTANCE);
-    return attributes(&at, into);
 }

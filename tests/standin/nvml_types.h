@@ -32,28 +32,8 @@ typedef struct {
 } nvmlMemory_v2_t;
 
 typedef struct {
-    unsigned long long total, free, used;
-} nvmlBAR1Memory_t;
-
-typedef struct {
     unsigned gpu, memory;
 } nvmlUtilization_t;
-
-typedef struct {
-    char busIdLegacy[16];
-    unsigned domain, bus, device, pciDeviceId, pciSubSystemId;
-    char busId[32];
-} nvmlPciInfo_t;
-
-typedef struct {
-    unsigned version, sensorType;
-    int temperature;
-} nvmlTemperature_v1_t;
-
-typedef struct {
-    unsigned pid;
-    unsigned long long usedGpuMemory;
-} nvmlProcessInfo_v1_t;
 
 typedef struct {
     unsigned pid;
@@ -63,34 +43,11 @@ typedef struct {
 
 typedef struct {
     unsigned pid;
-    unsigned long long usedGpuMemory;
-    unsigned gpuInstanceId, computeInstanceId;
-    unsigned long long usedGpuCcProtectedMemory;
-} nvmlProcessDetail_v1_t;
-
-typedef struct {
-    unsigned version, mode, numProcArrayEntries;
-    nvmlProcessDetail_v1_t *procArray;
-} nvmlProcessDetailList_v1_t;
-
-typedef struct {
-    unsigned pid;
     unsigned long long timeStamp;
     unsigned smUtil, memUtil, encUtil, decUtil;
 } nvmlProcessUtilizationSample_t;
 
-typedef struct {
-    unsigned long long timeStamp;
-    unsigned pid, smUtil, memUtil, encUtil, decUtil, jpgUtil, ofaUtil;
-} nvmlProcessUtilizationInfo_v1_t;
-
-typedef struct {
-    unsigned version, processSamplesCount;
-    unsigned long long lastSeenTimeStamp;
-    nvmlProcessUtilizationInfo_v1_t *procUtilArray;
-} nvmlProcessesUtilizationInfo_v1_t;
-
-enum { VALUE_TYPE_UNSIGNED_INT = 1, VALUE_TYPE_UNSIGNED_LONG_LONG = 3 };
+enum { VALUE_TYPE_UNSIGNED_INT = 1 };
 
 typedef union {
     double dVal;
@@ -102,19 +59,6 @@ typedef struct {
     unsigned long long timeStamp;
     nvmlValue_t sampleValue;
 } nvmlSample_t;
-
-typedef struct {
-    unsigned fieldId, scopeId;
-    long long timestamp, latencyUsec;
-    unsigned valueType, nvmlReturn;
-    nvmlValue_t value;
-} nvmlFieldValue_t;
-
-typedef struct {
-    unsigned multiprocessorCount, sharedCopyEngineCount, sharedDecoderCount, sharedEncoderCount;
-    unsigned sharedJpegCount, sharedOfaCount, gpuInstanceSliceCount, computeInstanceSliceCount;
-    unsigned long long memorySizeMB;
-} nvmlDeviceAttributes_t;
 
 typedef struct {
     unsigned metricId, nvmlReturn;

@@ -72,8 +72,8 @@ static nvmlReturn_t find(const struct target *at, enum kind kind, struct found *
     return NVML_SUCCESS;
 }
 
-static nvmlReturn_t list(const char *function, nvmlDevice_t device, enum kind kind, int version,
-                         unsigned *count, void *into)
+static nvmlReturn_t list(const char *function, nvmlDevice_t device, enum kind kind,
+                         unsigned *count, nvmlProcessInfo_v2_t *into)
 {
     struct target at;
     TRY(enter_device(function, device, CARD_OR_INSTANCE, &at));
@@ -87,64 +87,23 @@ static nvmlReturn_t list(const char *function, nvmlDevice_t device, enum kind ki
     if (answer == NVML_SUCCESS || answer == NVML_ERROR_INSUFFICIENT_SIZE) *count = found->count;
     for (unsigned i = 0; answer == NVML_SUCCESS && i < found->count; i++) {
         const struct process *from = &found->item[i];
-        if (version == 1) {
-            nvmlProcessInfo_v1_t *entry = (nvmlProcessInfo_v1_t *)into + i;
-            entry->pid = from->pid;
-            entry->usedGpuMemory = from->memory;
-        } else {
-            nvmlProcessInfo_v2_t *entry = (nvmlProcessInfo_v2_t *)into + i;
-            entry->pid = from->pid;
-            entry->usedGpuMemory = from->memory;
-            entry->gpuInstanceId = from->gpu_instance;
-            entry->computeInstanceId = from->compute_instance;
-        }
+        into[i] = (nvmlProcessInfo_v2_t){from->pid, from->memory, from->gpu_instance,
+                                         from->compute_instance};
     }
     free(found);
     return answer;
 }
 
-#define PROCESS_CALL(function, kind, version)                                \
-    EXPORT nvmlReturn_t function(nvmlDevice_t device, unsigned *count, void *into) \
+#define PROCESS_CALL(function, kind)                                         \
+    EXPORT nvmlReturn_t function(nvmlDevice_t device, unsigned *count,       \
+                                 nvmlProcessInfo_v2_t *into)                 \
     {                                                                        \
-        return list(__func__, device, kind, version, count, into);           \
+        return list(__func__, device, kind, count, into);                    \
     }
 
-PROCESS_CALL(nvmlDeviceGetComputeRunningProcesses, COMPUTE, 1)
-PROCESS_CALL(nvmlDeviceGetComputeRunningProcesses_v2, COMPUTE, 2)
-PROCESS_CALL(nvmlDeviceGetComputeRunningProcesses_v3, COMPUTE, 3)
-PROCESS_CALL(nvmlDeviceGetGraphicsRunningProcesses, GRAPHICS, 1)
-PROCESS_CALL(nvmlDeviceGetGraphicsRunningProcesses_v2, GRAPHICS, 2)
-PROCESS_CALL(nvmlDeviceGetGraphicsRunningProcesses_v3, GRAPHICS, 3)
-PROCESS_CALL(nvmlDeviceGetMPSComputeRunningProcesses, MPS, 1)
-PROCESS_CALL(nvmlDeviceGetMPSComputeRunningProcesses_v2, MPS, 2)
-PROCESS_CALL(nvmlDeviceGetMPSComputeRunningProcesses_v3, MPS, 3)
-
-static nvmlReturn_t detail(const struct found *found, nvmlProcessDetailList_v1_t *list)
-{
-    bool fits = found->count <= list->numProcArrayEntries;
-    list->numProcArrayEntries = found->count;
-    if (!fits) return NVML_ERROR_INSUFFICIENT_SIZE;
-    if (found->count > 0) REQUIRE(list->procArray);
-    for (unsigned i = 0; i < found->count; i++) {
-        const struct process *from = &found->item[i];
-        list->procArray[i] = (nvmlProcessDetail_v1_t){
-            from->pid, from->memory, from->gpu_instance, from->compute_instance, 0};
-    }
-    return NVML_SUCCESS;
-}
-
-EXPORT nvmlReturn_t nvmlDeviceGetRunningProcessDetailList(nvmlDevice_t device,
-                                                          nvmlProcessDetailList_v1_t *list)
-{
-    ENTER(device, CARD_OR_INSTANCE);
-    REQUIRE(list);
-    if (list->version != STRUCT_VERSION(nvmlProcessDetailList_v1_t, 1))
-        return NVML_ERROR_ARGUMENT_VERSION_MISMATCH;
-    if (list->mode > MPS) return NVML_ERROR_INVALID_ARGUMENT;
-    struct found *found = malloc(sizeof *found);
-    if (found == NULL) return NVML_ERROR_MEMORY;
-    nvmlReturn_t answer = find(&at, (enum kind)list->mode, found);
-    if (answer == NVML_SUCCESS) answer = detail(found, list);
-    free(found);
-    return answer;
-}
+PROCESS_CALL(nvmlDeviceGetComputeRunningProcesses_v2, COMPUTE)
+PROCESS_CALL(nvmlDeviceGetComputeRunningProcesses_v3, COMPUTE)
+PROCESS_CALL(nvmlDeviceGetGraphicsRunningProcesses_v2, GRAPHICS)
+PROCESS_CALL(nvmlDeviceGetGraphicsRunningProcesses_v3, GRAPHICS)
+PROCESS_CALL(nvmlDeviceGetMPSComputeRunningProcesses_v2, MPS)
+PROCESS_CALL(nvmlDeviceGetMPSComputeRunningProcesses_v3, MPS)

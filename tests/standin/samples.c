@@ -4,8 +4,7 @@
 #include <string.h>
 
 /* The driver keeps some 14 s of five samples a second, and asks for a little more room. */
-enum { STEADY_SAMPLES = 70, PERIOD_US = 200000, ROOM = 72, POWER_ROOM = 120, CLOCK_ROOM = 100 };
-enum { POWER, GPU, MEMORY, ENCODER, DECODER, PROCESSOR_CLOCK, MEMORY_CLOCK, SAMPLE_TYPES };
+enum { STEADY_SAMPLES = 70, PERIOD_US = 200000, ROOM = 72, GPU_UTILIZATION = 1 };
 
 struct history {
     unsigned count;
@@ -41,14 +40,12 @@ static nvmlReturn_t recorded(const struct card *card, struct history *history, b
     return NVML_SUCCESS;
 }
 
-static nvmlReturn_t history_of(const struct card *card, unsigned type, struct history *history)
+static nvmlReturn_t history_of(const struct card *card, struct history *history)
 {
-    const uint32_t reading[] = {card->power_mw, card->utilization, card->memory_utilization,
-                                card->encoder_utilization, card->decoder_utilization};
     bool is_recorded = false;
     history->count = 0;
-    if (type == GPU) TRY(recorded(card, history, &is_recorded));
-    if (!is_recorded && type <= DECODER) steady(reading[type], history);
+    TRY(recorded(card, history, &is_recorded));
+    if (!is_recorded) steady(card->utilization, history);
     return NVML_SUCCESS;
 }
 
@@ -59,14 +56,13 @@ EXPORT nvmlReturn_t nvmlDeviceGetSamples(nvmlDevice_t device, unsigned type,
     ENTER(device, CARD_OR_INSTANCE);
     REQUIRE(value_type);
     REQUIRE(count);
-    if (type >= SAMPLE_TYPES) return NVML_ERROR_INVALID_ARGUMENT;
-    if (at.instance >= 0 || (is_split(&at) && type != POWER)) return NVML_ERROR_NOT_SUPPORTED;
+    if (type != GPU_UTILIZATION) return NVML_ERROR_INVALID_ARGUMENT;
+    if (is_split(&at)) return NVML_ERROR_NOT_SUPPORTED;
     struct history history;
-    TRY(history_of(at.card, type, &history));
+    TRY(history_of(at.card, &history));
     *value_type = VALUE_TYPE_UNSIGNED_INT;
     if (samples == NULL) {
-        unsigned room = type == POWER ? POWER_ROOM : type >= PROCESSOR_CLOCK ? CLOCK_ROOM : ROOM;
-        *count = history.count > room ? history.count : room;
+        *count = history.count > ROOM ? history.count : ROOM;
         return NVML_SUCCESS;
     }
     if (*count == 0) return NVML_ERROR_INVALID_ARGUMENT;
@@ -122,24 +118,6 @@ EXPORT nvmlReturn_t nvmlDeviceGetProcessUtilization(nvmlDevice_t device,
         const struct process_sample *from = &active.item[i];
         into[i] = (nvmlProcessUtilizationSample_t){from->pid,    from->time_us, from->sm,
                                                    from->memory, from->encoder, from->decoder};
-    }
-    return NVML_SUCCESS;
-}
-
-EXPORT nvmlReturn_t nvmlDeviceGetProcessesUtilizationInfo(nvmlDevice_t device,
-                                                          nvmlProcessesUtilizationInfo_v1_t *info)
-{
-    ENTER(device, CARD_OR_INSTANCE);
-    REQUIRE(info);
-    if (info->version != STRUCT_VERSION(nvmlProcessesUtilizationInfo_v1_t, 1))
-        return NVML_ERROR_ARGUMENT_VERSION_MISMATCH;
-    struct active active;
-    TRY(active_since(&at, info->lastSeenTimeStamp, &info->processSamplesCount,
-                     info->procUtilArray == NULL, &active));
-    for (unsigned i = 0; i < active.count; i++) {
-        const struct process_sample *from = &active.item[i];
-        info->procUtilArray[i] = (nvmlProcessUtilizationInfo_v1_t){
-            from->time_us, from->pid, from->sm, from->memory, from->encoder, from->decoder, 0, 0};
     }
     return NVML_SUCCESS;
 }

@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 #define WORLD_MAGIC 0x31444c524f574c46ULL
-#define WORLD_VERSION 3u
+#define WORLD_VERSION 4u
 
 enum {
     MAX_CARDS = 64,
@@ -22,7 +22,6 @@ enum {
     MAX_COUNTERS = 512,
     MAX_STUCK = 1024,
     MAX_METRICS = 256,
-    MAX_CPU_WORDS = 16,
     MAX_CUDA = 64,
     NAME_SIZE = 96,
     FUNCTION_SIZE = 72
@@ -77,14 +76,6 @@ struct instance {
     uint32_t present;
     uint32_t gpu_instance;
     uint32_t compute_instance;
-    uint32_t multiprocessors;
-    uint32_t copy_engines;
-    uint32_t decoders;
-    uint32_t encoders;
-    uint32_t jpegs;
-    uint32_t ofas;
-    uint32_t gpu_slices;
-    uint32_t compute_slices;
     uint32_t reserved;
     uint64_t memory_total;
     uint64_t memory_reserved;
@@ -100,29 +91,15 @@ struct card {
     word minor;
     word utilization;
     word memory_utilization;
-    word encoder_utilization;
-    word decoder_utilization;
     word power_mw;
     word power_limit_mw;
-    word power_default_mw;
-    word power_min_mw;
-    word power_max_mw;
     word temperature_c;
-    word fan_speed;
     word clock_mhz[4];
-    word max_clock_mhz[4];
     word performance_state;
     word pcie_tx_kbps;
     word pcie_rx_kbps;
-    word pcie_generation;
-    word pcie_width;
-    word compute_mode;
-    word persistence_mode;
-    word numa_node;
-    word pci_device_id;
     word mig_capable;
     word mig_mode;
-    word mig_pending;
     word mig_slots;
     word capability_major;
     word capability_minor;
@@ -131,11 +108,8 @@ struct card {
     wide memory_used;
     wide throttle_reasons;
     wide energy_mj;
-    wide cpu_affinity[MAX_CPU_WORDS];
     char uuid[NAME_SIZE];
     char name[NAME_SIZE];
-    char serial[32];
-    char bus_id[32];
     struct process_list compute;
     struct process_list graphics;
     struct process_list mps;
@@ -190,7 +164,6 @@ struct world {
     word fault_limit; /* no fault entry in use at or beyond this place */
     wide next_token;
     char driver_version[80];
-    char nvml_version[80];
     word link_level[MAX_CARDS][MAX_CARDS];
     word link_status[MAX_CARDS][MAX_CARDS];
     struct fault fault[MAX_FAULTS];

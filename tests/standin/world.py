@@ -97,7 +97,6 @@ class World:
         raw.cards = cards
         raw.cuda_version = 13000
         raw.driver_version = text(driver_version, 80)
-        raw.nvml_version = text(f"13.{driver_version}", 80)
         for row_level, row_status in zip(raw.link_level, raw.link_status, strict=True):
             for i in range(layout.MAX_CARDS):
                 row_level[i] = TOPOLOGY_SYSTEM
@@ -105,7 +104,6 @@ class World:
         machine = os.urandom(4).hex()  # no two worlds have a card in common, or one test would find another's jobs
         for card in self:
             _make_idle(card, name, memory_total, machine)
-            card.numa_node = 0 if card.index < (cards + 1) // 2 else 1
         raw.magic = layout.MAGIC
 
     def environ(self, library_dir: pathlib.Path | str) -> dict[str, str]:
@@ -163,17 +161,6 @@ class World:
                 _fence()
                 card.sequence = (card.sequence + 1) & 0xFFFFFFFF
                 self._being_written.remove(place)
-
-    @property
-    def driver_version(self) -> str:
-        """As nvmlSystemGetDriverVersion answers."""
-        raw: bytes = self._raw.driver_version
-        return raw.decode()
-
-    @driver_version.setter
-    def driver_version(self, version: str) -> None:
-        self._raw.driver_version = text(version, 80)
-        self._raw.nvml_version = text(f"13.{version}", 80)
 
     @property
     def init_error(self) -> int:
@@ -308,24 +295,15 @@ def _make_idle(card: Card, name: str, memory_total: int, machine: str) -> None:
     number = card.index
     card.uuid = f"GPU-{0xFA110000 + number:08x}-0000-4000-8000-{machine}{number:04x}"
     card.name = name
-    card.serial = f"{1650000000000 + number}"
-    card.pci_bus_id = f"00000000:{4 + 2 * number:02X}:00.0"
     card.minor = number
     card.memory_total = memory_total
     card.memory_reserved = 600 * 2**20
     card.memory_used = 4 * 2**20
     card.power_mw = 83_000
-    card.power_limit_mw = card.power_default_mw = card.power_max_mw = 700_000
-    card.power_min_mw = 200_000
+    card.power_limit_mw = 700_000
     card.temperature_c = 30
-    card.fan_speed = None
     card.clocks_mhz = (345, 345, 2619, 765)
-    card.max_clocks_mhz = (1980, 1980, 2619, 1545)
     card.throttle_reasons = 1  # idle
-    card.pcie_generation, card.pcie_width = 5, 16
-    card.persistence_mode = 1
-    card.cpu_affinity = 0xFFFF
     card.compute_capability = (9, 0)
-    card.raw.pci_device_id = 0x233010DE
     card.mig_capable = True
     card.gpm = dict.fromkeys(USUAL_METRICS, 0.0)

@@ -7,8 +7,7 @@ import pytest
 
 from tests.standin import World, build
 
-from . import raw
-from .remote import Reader
+from .remote import Reader, end_library, use_world
 
 
 @pytest.fixture(scope="session")
@@ -32,16 +31,10 @@ def world(tmp_path: pathlib.Path) -> Iterator[World]:
 
 
 @pytest.fixture
-def reader(reader_process: Reader, world: World) -> Iterator[Reader]:
-    """A reader of the world that has not started the library yet."""
-    reader_process.run(raw.use_world, str(world.path))
+def nvml(reader_process: Reader, world: World) -> Iterator[Reader]:
+    """A reader of the world that has started the library."""
+    reader_process.run(use_world, str(world.path))
+    reader_process.nvmlInit()
     yield reader_process
     world.heal()
-    reader_process.run(raw.end)
-
-
-@pytest.fixture
-def nvml(reader: Reader) -> Reader:
-    """A reader that has started the library."""
-    reader.nvmlInit()
-    return reader
+    reader_process.run(end_library)

@@ -20,6 +20,23 @@ import pynvml
 from tests.waiting import end
 
 
+def use_world(path: str) -> None:
+    os.environ["FALLOW_STANDIN_WORLD"] = path
+
+
+def end_library() -> None:
+    pynvml.nvmlShutdown()
+
+
+def count_and_answer(room: int) -> tuple[int, int]:
+    """List the processes of card 0 into so much room: the code, and how many there are."""
+    count = ctypes.c_uint(room)
+    rows = (pynvml.c_nvmlProcessInfo_v2_t * room)()
+    handle = pynvml.nvmlDeviceGetHandleByIndex(0)
+    answer = pynvml.nvmlLib.nvmlDeviceGetComputeRunningProcesses_v3(handle, ctypes.byref(count), rows)
+    return answer, count.value
+
+
 class Ref:
     """A handle that lives in the reading process."""
 
@@ -39,10 +56,6 @@ class Reader:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
         )
-
-    @property
-    def pid(self) -> int:
-        return self._process.pid
 
     def _ask(self, target: Any, args: tuple[Any, ...]) -> Any:
         assert self._process.stdin is not None

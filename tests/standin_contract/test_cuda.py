@@ -88,9 +88,7 @@ def test_processes_share_the_memory_of_a_card(start: Start, world: World) -> Non
 def test_cuda_shows_the_cards_that_the_variable_names(start: Start, world: World, nvml: Reader) -> None:
     chosen = start(CUDA_VISIBLE_DEVICES=f"{world[3].uuid},1")
     assert chosen("context()") == 0
-    assert chosen("driver.cuDeviceGetCount()[1]") == 2
     assert list(listed(nvml, 3)) == [chosen.pid]
-    assert chosen("bytes(driver.cuDeviceGetUuid(1)[1].bytes).hex()") == world[1].uuid[4:].replace("-", "")
     for nothing in ("", "-1", "0,0"):
         assert start(CUDA_VISIBLE_DEVICES=nothing)("code(driver.cuInit(0))") == NO_DEVICE
 

@@ -40,10 +40,6 @@ void open_nodes(int card, int times);
 
 /* memory.c */
 void *reach(pointer at, uint64_t bytes);
-void free_all(int card);
-
-/* kernels.c */
-bool known_kernel(const char *name);
 
 #define CALL(...)                                                            \
     do {                                                                     \

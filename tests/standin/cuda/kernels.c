@@ -149,13 +149,6 @@ EXPORT result cuStreamCreate(uintptr_t *stream, unsigned flags)
     return OK;
 }
 
-EXPORT result cuStreamSynchronize(uintptr_t stream)
-{
-    (void)stream;
-    int card = -1;
-    return enter_card(__func__, &card);
-}
-
 struct event {
     uint64_t at_us;
 };

@@ -119,14 +119,6 @@ EXPORT result cuMemRelease(uint64_t handle)
     return handle == 0 ? INVALID_VALUE : cuMemFree_v2(handle);
 }
 
-void free_all(int card)
-{
-    pthread_mutex_lock(&lock);
-    for (int i = 0; i < MOST_BLOCKS; i++)
-        if (blocks[i].at != 0 && blocks[i].card == card) drop(&blocks[i]);
-    pthread_mutex_unlock(&lock);
-}
-
 void *reach(pointer at, uint64_t bytes)
 {
     void *found = NULL;

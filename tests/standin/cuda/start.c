@@ -167,45 +167,12 @@ int card_of_device(int device)
     return device >= 0 && device < visible_count ? visible[device] : -1;
 }
 
-EXPORT result cuDeviceGetCount(int *count)
-{
-    CALL(enter(__func__));
-    NEED(count);
-    *count = visible_count;
-    return OK;
-}
-
 EXPORT result cuDeviceGet(int *device, int ordinal)
 {
     CALL(enter(__func__));
     NEED(device);
     if (card_of_device(ordinal) < 0) return INVALID_DEVICE;
     *device = ordinal;
-    return OK;
-}
-
-EXPORT result cuDeviceGetName(char *name, int length, int device)
-{
-    CALL(enter(__func__));
-    NEED(name);
-    if (card_of_device(device) < 0) return INVALID_DEVICE;
-    snprintf(name, (size_t)length, "%s", world->card[card_of_device(device)].name);
-    return OK;
-}
-
-EXPORT result cuDeviceGetUuid_v2(unsigned char *uuid, int device)
-{
-    CALL(enter(__func__));
-    NEED(uuid);
-    if (card_of_device(device) < 0) return INVALID_DEVICE;
-    const char *text = world->card[card_of_device(device)].uuid + 4;
-    for (int byte = 0; byte < 16; byte++) {
-        if (*text == '-') text++;
-        unsigned value = 0;
-        sscanf(text, "%2x", &value);
-        uuid[byte] = (unsigned char)value;
-        text += 2;
-    }
     return OK;
 }
 
@@ -244,17 +211,6 @@ EXPORT result cuDevicePrimaryCtxSetFlags_v2(int device, unsigned flags)
     (void)flags;
     CALL(enter(__func__));
     return card_of_device(device) < 0 ? INVALID_DEVICE : OK;
-}
-
-EXPORT result cuDevicePrimaryCtxRelease_v2(int device)
-{
-    CALL(enter(__func__));
-    int card = card_of_device(device);
-    if (card < 0) return INVALID_DEVICE;
-    if (self->contexts[card] == 0) return INVALID_CONTEXT;
-    if (self->contexts[card] == 1) free_all(card);
-    self->contexts[card]--;
-    return OK;
 }
 
 EXPORT result cuCtxSetCurrent(uintptr_t context)

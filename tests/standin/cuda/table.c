@@ -41,27 +41,3 @@ EXPORT result cuGetProcAddress_v2(const char *name, void **function, int version
     if (status != NULL) *status = *function == NULL ? SYMBOL_NOT_FOUND : FOUND;
     return *function == NULL ? NOT_FOUND : OK;
 }
-
-static const char *name_of(result code)
-{
-    switch (code) {
-    case OK: return "CUDA_SUCCESS";
-    case OUT_OF_MEMORY: return "CUDA_ERROR_OUT_OF_MEMORY";
-    case UNKNOWN: return "CUDA_ERROR_UNKNOWN";
-    default: return "CUDA_ERROR_OF_THE_STAND_IN";
-    }
-}
-
-EXPORT result cuGetErrorName(result code, const char **name)
-{
-    NEED(name);
-    *name = name_of(code);
-    return OK;
-}
-
-EXPORT result cuGetErrorString(result code, const char **text)
-{
-    NEED(text);
-    *text = name_of(code);
-    return OK;
-}
