@@ -123,17 +123,6 @@ def test_old_rows_are_cleared_away_and_the_newest_stay(tmp_path: pathlib.Path) -
     journal.close()
 
 
-def test_processes_that_write_a_row_each_keep_the_journal_as_short_as_one_that_writes_all(
-    tmp_path: pathlib.Path,
-) -> None:
-    for number in range(1, 101):
-        journal = Journal(str(tmp_path), lambda: 1.0, print, most_rows=40)
-        journal.action("job", "ask", said(str(number)), ["gpu:1"])
-        journal.close()
-    left = [int(event.because) for event in journal_file.read(str(tmp_path), "gpu:1", 5000)]
-    assert left == list(range(100, 60, -1))
-
-
 READS_FOR_EVER = """
 import sys
 from fallow.engine.history import journal_file

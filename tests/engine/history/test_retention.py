@@ -5,7 +5,6 @@ import pathlib
 import sqlite3
 from collections.abc import Iterable
 from datetime import UTC
-from itertools import islice
 
 import pytest
 
@@ -158,16 +157,3 @@ def test_what_is_too_old_goes_and_the_rest_stays_also_after_a_reload_that_change
     oldest_h = 90 - 48  # and of that one, the beginning is too old
     assert [(one.begin_ms - START_MS) // 3_600_000 for one in strip] == [h for h in range(0, 96, 6) if h > oldest_h]
     assert rows(tmp_path, "crew") == 1
-
-
-@pytest.mark.more
-def test_90_days_of_8_cards_stay_far_below_100_megabytes(tmp_path: pathlib.Path) -> None:
-    """A day here, and 89 more that take twice what its second half did; `make bench` writes all 90."""
-    statuses = life(1.0, seed=3)
-    sizes: list[int] = []
-    for half in (1, 2):
-        record(tmp_path, islice(statuses, 43200))
-        grow_old(tmp_path, half / 2 + 1.0)  # a day later: all of it is as coarse as it gets for a week
-        sizes.append((tmp_path / "history.db").stat().st_size)
-    a_day_exact = 12_000_000  # of intervals that are not coarse yet, twice what a day needs
-    assert sizes[1] + 89 * 2 * (sizes[1] - sizes[0]) + a_day_exact < 100_000_000

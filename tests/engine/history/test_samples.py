@@ -9,7 +9,6 @@ from fallow.core.activity import Activity
 from fallow.core.gpu_status import GpuStatus, Status
 from fallow.core.unknown import Unknown
 from fallow.core.value import replace
-from fallow.engine.history.collector import Collector
 from fallow.engine.history.retention import age
 from fallow.engine.history.samples import SAMPLE_S
 from fallow.engine.history.writer import HistoryWriter
@@ -85,16 +84,6 @@ def test_samples_that_are_too_old_go(tmp_path: pathlib.Path) -> None:
     found = opened.samples(UUID, START, START + 48 * HOUR_S, HOUR_S)
     opened.close()
     assert [(one.at_s - START) // HOUR_S for one in found] == [20, 40]
-
-
-def test_what_nobody_fetches_does_not_grow_for_ever() -> None:
-    gatherer = Collector(3.0, most_waiting=10)
-    for at in range(0, 40 * SAMPLE_S, SAMPLE_S):
-        gatherer.take(status(START + at, busy()))
-    waiting = gatherer.batch().samples
-    assert len(waiting) == 10
-    assert max(at for _, at in waiting) == START + 39 * SAMPLE_S, "the newest is kept"
-    assert gatherer.batch().samples == {}
 
 
 def test_what_was_spent_is_all_there_when_short_intervals_are_merged(tmp_path: pathlib.Path) -> None:

@@ -5,8 +5,6 @@ import os
 import pathlib
 import pwd
 import re
-import subprocess
-import sys
 
 import pytest
 
@@ -139,16 +137,6 @@ def test_every_field_of_the_json_is_in_the_reference(fallow: Fallow) -> None:
     assert [name for name in names if f"`{name}`" not in text] == []
 
 
-@pytest.mark.more
-def test_a_named_file_comes_before_the_variable(fallow: Fallow, tmp_path: pathlib.Path) -> None:
-    written(fallow, "")
-    other = tmp_path / "other.toml"
-    other.write_text("x = 1\n")
-    assert fallow("check", str(other)).returncode == 78
-    assert fallow("check").returncode == 0
-    assert fallow("check", FALLOW_CONFIG=str(other)).returncode == 78
-
-
 def test_without_any_config_it_says_where_it_looked(fallow: Fallow) -> None:
     if pathlib.Path("/etc/fallow/fallow.toml").exists():
         pytest.skip("this machine has a config of its own")
@@ -188,29 +176,6 @@ def test_the_reference_page_shows_what_really_happens(fallow: Fallow, tmp_path: 
         'idle_for = "soon"\n[page]\nlisten = "0.0.0.0:8990"\nhosts = "https://gpu1:8990/"\n'
     )
     assert fallow("check", str(file)).stdout.replace(str(file), "fallow.toml") == shown[1]
-
-
-def test_without_pydantic_it_says_what_to_install_and_still_prints_the_example(
-    fallow: Fallow, tmp_path: pathlib.Path
-) -> None:
-    """F4: a remedy that works wherever fallow came from."""
-
-    def without_pydantic(*words: str) -> subprocess.CompletedProcess[str]:
-        program = (
-            "import sys; sys.modules['pydantic'] = None\n"
-            f"from fallow.interfaces.cli.main import main; sys.exit(main({words}))"
-        )
-        return subprocess.run(
-            [sys.executable, "-c", program], env=fallow.environ, capture_output=True, text=True, check=False
-        )
-
-    (tmp_path / "fallow.toml").write_text("[machine]\nevery = '1s'\n")
-    done = without_pydantic("check", str(tmp_path / "fallow.toml"))
-    assert (done.returncode, done.stdout) == (69, "")
-    assert done.stderr == (
-        f"fallow: this needs pydantic, which is not installed; run: {sys.executable} -m pip install pydantic\n"
-    )
-    assert without_pydantic("check", "--example").stdout == EXAMPLE
 
 
 UNITLESS = """\

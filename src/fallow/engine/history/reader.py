@@ -236,8 +236,6 @@ def open_history(folder: str) -> HistoryReader | None:
         return None
     except OSError as error:
         raise NotPermitted(f"history in {folder} cannot be read: {error.strerror}", OWN_FOLDER) from None
-    if not os.access(path, os.R_OK):
-        raise NotPermitted(f"history in {folder} is not yours to read", OWN_FOLDER)
     database = None
     try:
         database = open_read_only(path)
