@@ -248,7 +248,7 @@ class GuardRun:
         self.state = guard.State(at_s=0.0)
         self.states: list[guard.State] = []
         self.events: list[Event] = []
-        self.told: list[tuple[guard.Standing, str]] = []
+        self.told: list[tuple[bool, str]] = []
 
     def tick(self, at_s: float, loads: guard.Loads, blockers: Sequence[Reason | Unknown] = ()) -> None:
         """One tick, and whatever follows from it."""
@@ -263,7 +263,7 @@ class GuardRun:
     def _take(self, at_s: float, decision: guard.Decision) -> None:
         self.state = decision.state
         self.states.append(self.state)
-        self.told.append((decision.standing, decision.because))
+        self.told.append((decision.failed, decision.because))
         actions: tuple[GuardAction, ...] = decision.actions
         self.events += [Event(at_s, action) for action in actions]
 

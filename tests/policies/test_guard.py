@@ -21,7 +21,7 @@ from fallow.core.findings import Outcome
 from fallow.core.reasons import Reason
 from fallow.core.unknown import Unknown
 from fallow.core.value import replace
-from fallow.policies.guard import Across, GuardRules, Phase, Standing, State, step
+from fallow.policies.guard import Across, GuardRules, Phase, State, step
 from tests.policies.histories import (
     ACTIONS,
     GUARD_KINDS,
@@ -301,7 +301,7 @@ def test_whatever_fails_for_ever_all_that_follows_still_happens_in_its_order(
             assert place in run.state.given_up
     power = not failing.isdisjoint({PowerOff, Reboot})
     assert run.state.phase is (Phase.ACTING if power else Phase.ACTED)
-    told = [because for standing, because in run.told if standing in (Standing.FAILED, Standing.GIVEN_UP)]
+    told = [because for failed, because in run.told if failed]
     assert len(told) == sum(kind in failing for kind in begun), "each failure once"
 
 
@@ -312,7 +312,7 @@ def test_a_deed_that_fails_is_tried_again_after_growing_pauses_and_told_each_tim
     run_on(run, [0.0], 100)
     tries = [event.at_s for event in run.events if isinstance(event.action, PowerOff)]
     assert [later - sooner for sooner, later in pairwise(tries)] == [2.0, 4.0, 8.0, 16.0, 16.0, 16.0, 16.0]
-    told = [because for standing, because in run.told if standing is Standing.FAILED]
+    told = [because for failed, because in run.told if failed]
     assert len(told) == len(tries), "once for each try, and not at every tick"
     assert told[0] == "failed to turn the machine off: no permission; in 2s again: turn the machine off"
     assert told[1] == "failed to turn the machine off: no permission (2 times now); in 4s again: turn the machine off"

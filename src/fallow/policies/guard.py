@@ -57,21 +57,6 @@ class Phase(StrEnum):
     ACTED = "acted"
 
 
-class Standing(StrEnum):
-    """The kind of sentence that a decision comes with."""
-
-    WAITS = "waits"
-    """Nothing follows yet: no work so far, not enough of it, or not enough quiet."""
-    ARMED = "armed"
-    AGAINST = "against"
-    """There is a reason not to act."""
-    PAUSED = "paused"
-    """A possible reason not to act cannot be read."""
-    ACTS = "acts"
-    FAILED = "failed"
-    GIVEN_UP = "given up"
-
-
 @value
 class GuardRules:
     """When to arm, when to act, and what to do. Ratios are 0..1."""
@@ -116,9 +101,10 @@ class Decision(WithReason):
     """The state after a tick, why it is so, and what is to be done."""
 
     state: State
-    standing: Standing
     reason: Reason
     actions: tuple[GuardAction, ...] = ()
+    failed: bool = False
+    """Whether an action has just failed."""
 
 
 def step(
@@ -140,10 +126,10 @@ def step(
         case Phase.IDLE:
             return _wait_for_work(now, passed_s, loads, rules)
         case Phase.ACTED:
-            return Decision(now, Standing.ACTS, Reason("all_done"))
+            return Decision(now, Reason("all_done"))
         case Phase.ARMED | Phase.COUNTDOWN | Phase.ACTING:
             if state.under_way:
-                return Decision(now, Standing.ACTS, Reason("under_way", action=in_words(rules.actions[state.turn])))
+                return Decision(now, Reason("under_way", action=in_words(rules.actions[state.turn])))
             return _wait_for_quiet(now, passed_s, _against(loads, blockers, rules), rules)
     assert_never(state.phase)
 
@@ -158,7 +144,7 @@ def came_of(state: State, outcome: Outcome, rules: GuardRules) -> Decision:
     over = replace(state, under_way=False, seconds=0.0)
     if outcome.ok:
         done = replace(over, done=(*state.done, place), turn=place + 1)
-        return _next_action(done, Standing.ACTS, Reason("done", action=words, outcome=outcome.words), rules)
+        return _next_action(done, Reason("done", action=words, outcome=outcome.words), rules)
     times = _failed(state, place) + 1
     failed = replace(over, failures=_counted(state, place, times, rules))
     found = Reason("failed", action=words, outcome=outcome.words)
@@ -166,12 +152,12 @@ def came_of(state: State, outcome: Outcome, rules: GuardRules) -> Decision:
         found = Reason("failed_again", action=words, outcome=outcome.words, failed_times=times)
     if isinstance(action, RunCommand) and times < _TRIES_BEFORE_THE_NEXT:
         again = Reason("again_in", found=found, pause_s=_pause_s(times, rules))
-        return Decision(failed, Standing.FAILED, again)
+        return Decision(failed, again, failed=True)
     failed = replace(failed, turn=place + 1)
     if times < _MOST_TRIES or isinstance(action, PowerOff | Reboot):
-        return _next_action(failed, Standing.FAILED, found, rules)
+        return _next_action(failed, found, rules, failed=True)
     given_up = replace(failed, done=(*state.done, place), given_up=(*state.given_up, place))
-    return _next_action(given_up, Standing.GIVEN_UP, Reason("given_up", found=found), rules)
+    return _next_action(given_up, Reason("given_up", found=found), rules, failed=True)
 
 
 def _wait_for_work(now: State, passed_s: float, loads: Loads, rules: GuardRules) -> Decision:
@@ -179,41 +165,41 @@ def _wait_for_work(now: State, passed_s: float, loads: Loads, rules: GuardRules)
     if least <= rules.arm_above:
         unknown = _unknown(loads)
         if unknown is not None:
-            return Decision(now, Standing.WAITS, Reason("waits_for_work", found=unknown.why))
+            return Decision(now, Reason("waits_for_work", found=unknown.why))
         waits = Reason("waits_for_work", found=_load_reason(least, rules))
-        return Decision(replace(now, seconds=0.0), Standing.WAITS, waits)
+        return Decision(replace(now, seconds=0.0), waits)
     seconds = now.seconds + passed_s
     worked = Reason("worked", for_s=seconds)
     if seconds < rules.arm_for_s or passed_s == 0:
-        return Decision(replace(now, seconds=seconds), Standing.WAITS, worked)
-    return Decision(replace(now, phase=Phase.ARMED, seconds=0.0), Standing.ARMED, worked)
+        return Decision(replace(now, seconds=seconds), worked)
+    return Decision(replace(now, phase=Phase.ARMED, seconds=0.0), worked)
 
 
 def _wait_for_quiet(now: State, passed_s: float, against: Reason | Unknown | None, rules: GuardRules) -> Decision:
     """Decide what armed, countdown and a pause after a failure have in common: only known quiet leads on."""
     if isinstance(against, Unknown):
-        return Decision(now, Standing.PAUSED, Reason("paused", why=against.why))
+        return Decision(now, Reason("paused", why=against.why))
     if against is not None:
         called_off = () if now.phase is Phase.ARMED else (CallOff(against),)
         armed = replace(now, phase=Phase.ARMED, seconds=0.0)
-        return Decision(armed, Standing.AGAINST, against, called_off)
+        return Decision(armed, against, called_off)
     later = replace(now, seconds=now.seconds + passed_s)
     needed_s = _needed_s(now, rules)
     if later.seconds < needed_s or passed_s == 0:
         so_far = Reason("quiet_so_far", for_s=later.seconds, after_s=needed_s)
-        return Decision(later, Standing.WAITS, so_far)
+        return Decision(later, so_far)
     if now.phase is Phase.ARMED:
         quiet = Reason("gpus_quiet", for_s=later.seconds)
         announced = replace(later, phase=Phase.COUNTDOWN, seconds=0.0, why=quiet)
         announce = Announce(quiet, rules.countdown_s)
         if rules.countdown_s > 0:
-            return Decision(announced, Standing.ACTS, quiet, (announce,))
-        at_once = _next_action(replace(announced, phase=Phase.ACTING, turn=0), Standing.ACTS, quiet, rules)
+            return Decision(announced, quiet, (announce,))
+        at_once = _next_action(replace(announced, phase=Phase.ACTING, turn=0), quiet, rules)
         return replace(at_once, actions=(announce, *at_once.actions))
     # After the end of a round the first action that is left comes next; a command that failed is tried again.
     again = now.phase is Phase.COUNTDOWN or now.turn >= len(rules.actions)
     acting = replace(later, phase=Phase.ACTING, seconds=0.0, turn=0 if again else now.turn)
-    return _next_action(acting, Standing.ACTS, Reason("gpus_stayed_quiet"), rules)
+    return _next_action(acting, Reason("gpus_stayed_quiet"), rules)
 
 
 def _needed_s(now: State, rules: GuardRules) -> float:
@@ -239,21 +225,21 @@ def _counted(state: State, place: int, times: int, rules: GuardRules) -> tuple[i
     return tuple(times if each == place else _failed(state, each) for each in range(len(rules.actions)))
 
 
-def _next_action(state: State, standing: Standing, found: Reason, rules: GuardRules) -> Decision:
+def _next_action(state: State, found: Reason, rules: GuardRules, *, failed: bool = False) -> Decision:
     """Decide on the next action of this round; at its end, a pause before the next round, or the end of all."""
     left = _left(state, rules)
     if not left:
-        return Decision(replace(state, phase=Phase.ACTED), standing, found)
+        return Decision(replace(state, phase=Phase.ACTED), found, failed=failed)
     place = next((each for each in left if each >= state.turn), None)
     if place is None:
         names = ", ".join(in_words(rules.actions[each]) for each in left)
         pause_s = _pause_s(_failed(state, left[0]), rules)
         again = Reason("next_round", found=found, pause_s=pause_s, actions=names)
-        return Decision(replace(state, turn=len(rules.actions)), standing, again)
+        return Decision(replace(state, turn=len(rules.actions)), again, failed=failed)
     failures = _failed(state, place)
     tried = Reason("failed_before", found=state.why, failed_times=failures)
     action = replace(rules.actions[place], reason=tried if failures else state.why)
-    return Decision(replace(state, turn=place, under_way=True), standing, found, (action,))
+    return Decision(replace(state, turn=place, under_way=True), found, (action,), failed)
 
 
 def _pause_s(failures: int, rules: GuardRules) -> float:

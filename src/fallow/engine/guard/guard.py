@@ -148,7 +148,7 @@ class GuardLoop:
         self._state, self._reason = decision.state, decision.reason
         self._report_pause(decision)
         keys = [f"gpu:{gpu.uuid}" for gpu in watched]
-        if decision.standing in (guard.Standing.FAILED, guard.Standing.GIVEN_UP):
+        if decision.failed:
             self._say(decision.because)
         if decision.state.phase is not before.phase:
             if decision.state.phase is guard.Phase.ARMED:
@@ -171,7 +171,7 @@ class GuardLoop:
 
     def _report_pause(self, decision: guard.Decision) -> None:
         """Report once that the guard is paused because something cannot be read, and once that it no longer is."""
-        paused = decision.standing is guard.Standing.PAUSED
+        paused = decision.reason.kind == "paused"
         if paused is not self._paused:
             self._say(f"{decision.state.phase}, {decision.because}" if paused else "no longer paused")
         self._paused = paused
@@ -180,7 +180,7 @@ class GuardLoop:
         self, before: guard.State, decision: guard.Decision, alone: Reason | None, watched: Sequence[Gpu]
     ) -> None:
         """Report once a phase that a protection keeps the guard from acting, so that no user can fill the log."""
-        blocked = decision.standing is guard.Standing.AGAINST and decision.reason == alone
+        blocked = decision.reason == alone
         if decision.state.phase is not before.phase:
             self._reported_protection = blocked  # that it was called off is reported already
         elif blocked and not self._reported_protection:
