@@ -49,7 +49,7 @@ def users_of(*names: str) -> set[str]:
         (
             "asks the time",
             ("time", "datetime.now", "datetime.utcnow"),
-            {"engine/machine/clock.py", "actuators/files/cpu_time.py"},
+            {"engine/machine/clock.py"},
         ),
         ("speaks to the driver", ("fallow.readers.nvml_library",), {"readers/nvml.py"}),
         (

@@ -18,7 +18,7 @@ from contextlib import suppress
 from fallow.actuators.claims.claims import CLAIM_BYTE, ClaimFile, gate, label_of, read_label
 from fallow.actuators.claims.fill_marks import filler_on
 from fallow.actuators.claims.folder import GATE, ClaimFolder, FileRefused
-from fallow.actuators.files import cpu_time, ofd_locks
+from fallow.actuators.files import ofd_locks
 from fallow.core.errors import FallowError
 from fallow.core.reservations import JUST_PICKED, NOTHING_RESERVED, Claim, Reservations, Waiter
 from fallow.core.units import is_number
@@ -27,7 +27,7 @@ _NS = 1_000_000_000
 _LABEL = "waiting-"
 _TRIES = 100  # launches that arrive in the same nanosecond
 _MOST_KNOWN = 10_000
-_MOST_SWEPT, _SWEPT_FOR_S = 256, 0.01
+_MOST_SWEPT = 256
 _OF_GPUS = ("GPU-", "MIG-")
 _WRITTEN_BY_OTHERS = 0o022  # a claim file under a second name: its owner need not have written what is in it
 _PASSES_WITHIN_NS = 15 * _NS  # a launch that only tries once is gone by then
@@ -200,13 +200,10 @@ class QueueEntry:
 def sweep(folder: ClaimFolder, lives: Callable[[Claim], bool]) -> None:
     """Remove the labels of launches that ended while they waited, and could not do it themselves.
 
-    They are our own, or for root those of all. It is left to the next launch after some CPU time: strangers can make
-    many labels, and by many locks each answer of the kernel slow.
+    They are our own, or for root those of all.
     """
-    names, began_s = folder.names(), cpu_time.used_s()
+    names = folder.names()
     for name in [each for each in names if each.startswith(_LABEL)][:_MOST_SWEPT]:
-        if cpu_time.used_s() - began_s >= _SWEPT_FOR_S:
-            return
         with suppress(OSError, FallowError):
             raw, facts = folder.read(name)
             is_ours = os.geteuid() in (0, facts.st_uid)

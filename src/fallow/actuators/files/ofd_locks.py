@@ -17,12 +17,11 @@ _LAST_BYTE = 2**63 - 1
 
 @value
 class Lock:
-    """A lock of another process; with its pid if it is of the older kind, which belongs to a process."""
+    """A lock of another process."""
 
     shared: bool
     start: int
     last: int
-    pid: int | None = None
 
 
 def take(fd: int, byte: int, *, shared: bool = False) -> bool:
@@ -47,8 +46,8 @@ def other(fd: int, first: int, last: int) -> Lock | None:
     if last < first:
         return None
     asked = _FLOCK.pack(fcntl.F_WRLCK, 0, first, last - first + 1, _NO_PID)
-    kind, _, start, length, pid = _FLOCK.unpack(fcntl.fcntl(fd, fcntl.F_OFD_GETLK, asked))
+    kind, _, start, length, _ = _FLOCK.unpack(fcntl.fcntl(fd, fcntl.F_OFD_GETLK, asked))
     if kind == fcntl.F_UNLCK:
         return None
     end = start + length - 1 if length else _LAST_BYTE
-    return Lock(kind == fcntl.F_RDLCK, start, end, pid if pid > 0 else None)
+    return Lock(kind == fcntl.F_RDLCK, start, end)

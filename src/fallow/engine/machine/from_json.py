@@ -88,20 +88,13 @@ def protection(facts: Facts) -> Protection:
 
 def counting(facts: Facts) -> Counting:
     """Return what one idle rule counts of one job."""
-    untold = {
-        "notice_s": None,
-        "protection": None,
-        "counted_since": None,
-        "parks": False,
-    }  # an older fallow does not tell them
-    return value(Counting, {**untold, **facts, "in_s": inf if facts["in_s"] is None else facts["in_s"]})
+    return value(Counting, {**facts, "in_s": inf if facts["in_s"] is None else facts["in_s"]})
 
 
 def interval(facts: Facts) -> Interval:
     """Return one sum of witnessed time."""
     parties = [value(Party, each) for each in facts["parties"]]
-    none = {"energy_mj": 0, "metered_ms": 0}  # an older fallow does not tell them
-    return value(Interval, {**none, **facts, "activity": Activity(facts["activity"]), "parties": parties})
+    return value(Interval, {**facts, "activity": Activity(facts["activity"]), "parties": parties})
 
 
 def protected_for_good(facts: Facts) -> ProtectedForGood:
