@@ -14,7 +14,7 @@ import stat
 import subprocess
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 
 import pytest
 
@@ -156,16 +156,6 @@ class Slurm:
         """Start the controller, and wait until it answers."""
         self._start("slurmctld", "slurmctld", "-D", "-f", str(self.conf))
         until(lambda: self("scontrol", "ping").returncode == 0, pause_s=0.1)
-
-    @contextmanager
-    def silent_controller(self) -> Iterator[None]:
-        """Let the controller take connections and not answer, while this lasts."""
-        self._signal("slurmctld", signal.SIGSTOP)
-        try:
-            yield
-        finally:
-            self._signal("slurmctld", signal.SIGCONT)
-            os.kill(self._daemons["slurmctld"].pid, signal.SIGCONT)  # nsenter stops with its child
 
     def close(self) -> None:
         """End all of it: with the first process of a namespace the kernel kills every other one in there."""

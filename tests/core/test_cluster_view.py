@@ -2,9 +2,9 @@
 
 import pytest
 
-from fallow.core.cluster import ClusterBoard, Engine, NodeGpu
+from fallow.core.cluster import ClusterBoard, NodeGpu
 from fallow.core.cluster_names import cluster_target, names_cluster, subject_of
-from fallow.core.cluster_view import cluster_view, idle_by, meant, narrowed, with_uses
+from fallow.core.cluster_view import cluster_view, idle_by, meant, narrowed
 from fallow.core.errors import WrongUsage
 from fallow.core.protections import ClusterPart, OneClusterJob, OneUser, parse_target
 from fallow.core.unknown import Unknown
@@ -14,7 +14,6 @@ from tests.interfaces.web.clusters import (
     fell_silent,
     filled,
     filled_unread,
-    large,
     pods,
     silent,
     slurm_job,
@@ -28,11 +27,6 @@ def test_gpus_are_free_busy_idle_unknown_or_out() -> None:
     view = cluster_view(small(), ANYBODY)
     assert view.counts == {"free": 1, "filled": 0, "busy": 2, "idle": 4, "unknown": 1, "out": 4}
     assert view.total == 12
-
-
-def test_the_job_that_wastes_most_comes_first_and_ties_go_to_the_longest_idle() -> None:
-    view = cluster_view(small(), ANYBODY)
-    assert [job.key for job in view.jobs] == ["slurm:1234", "slurm:90", "slurm:7", "slurm:91"]
 
 
 def test_a_job_of_which_nothing_is_said_is_unknown_and_never_idle() -> None:
@@ -78,10 +72,6 @@ def test_without_metrics_it_is_known_what_pods_hold_on_each_node() -> None:
         ("k2", 2, True),
     ]
     assert (view.counts["free"], view.total) == (9, 16)
-
-
-def test_without_metrics_and_without_jobs_nothing_is_idle() -> None:
-    assert cluster_view(replace(unread(), jobs=()), ANYBODY).counts["idle"] == 0
 
 
 def test_what_only_a_background_job_holds_is_filled_and_nobody_wastes_it_unless_no_job_can_begin_there() -> None:
@@ -173,16 +163,6 @@ def test_a_user_means_their_jobs_and_a_pod_the_job_that_it_belongs_to() -> None:
     ]
 
 
-def test_one_job_tells_what_each_of_its_gpus_did() -> None:
-    board = small()
-    line = next(job for job in cluster_view(board, ANYBODY).jobs if job.key == "slurm:90")
-    assert [(place, did) for place, did, _ in with_uses(line, board).uses] == [
-        ("n1:2", "idle"),
-        ("n1:3", "idle"),
-        ("n2:1", "busy"),
-    ]
-
-
 @pytest.mark.parametrize(
     ("text", "key"),
     [
@@ -216,17 +196,3 @@ def test_a_notebook_without_a_namespace_is_one_of_this_machine() -> None:
     assert not names_cluster("notebook:train")
     assert names_cluster("notebook:ml/ada")
     assert not names_cluster("gpu:3")
-
-
-def test_idle_gpus_are_added_up_by_label_and_user() -> None:
-    found = idle_by(cluster_view(small(), ANYBODY).jobs, ("partition",))
-    assert found[("gpu", "ada")] == 2
-    assert found[("gpu", "carol")] == 2
-    assert found[("gpu", "bob")] == 0
-
-
-def test_four_thousand_jobs_are_summed_up() -> None:
-    view = cluster_view(large(4000), ANYBODY)
-    assert view.engine is Engine.SLURM
-    assert view.total == 20_000
-    assert len(view.jobs) == 4000

@@ -9,7 +9,7 @@ from fallow.core.kubernetes import longest_idle_s, opt_out
 from fallow.core.unknown import Unknown
 from fallow.engine.cluster.kubernetes import kubernetes_engine
 from fallow.engine.machine.clock import SystemClock
-from tests.engine.cluster.planned import PlannedCluster, job, reading, rule
+from tests.engine.cluster.planned import PlannedCluster, job
 from tests.engine.cluster.test_loop import cluster
 from tests.readers.kubernetes.broken_api import BrokenApi, deployment, listed, pod
 
@@ -28,25 +28,6 @@ def test_a_longer_time_of_its_people_counts_with_the_full_notice(cluster: Planne
     assert cluster.done == ["warn 7"]
     cluster.minutes(1)
     assert cluster.done == ["warn 7", "ask 7"]
-
-
-def test_a_shorter_time_makes_no_rule_stricter(cluster: PlannedCluster) -> None:
-    cluster.engine.jobs = [job(7, idle_for_s=60.0)]
-    cluster.minutes(4.5)
-    assert cluster.done == []
-    cluster.minutes(5)
-    assert cluster.done == ["warn 7"]
-
-
-def test_a_rule_that_only_reports_waits_as_long(tmp_path: pathlib.Path) -> None:
-    cluster = PlannedCluster(tmp_path, rule(acts=False))
-    cluster.engine.jobs = [job(7, idle_for_s=HOUR_S)]
-    cluster.eyes.gpus = [reading(0, 0.0), reading(1, 0.0)]
-    cluster.minutes(59)
-    assert cluster.notices == []
-    cluster.minutes(3)
-    assert [notice.event for notice in cluster.notices] == ["idle"]
-    cluster.journal.close()
 
 
 def test_a_longer_time_that_is_said_after_a_warning_takes_the_warning_back_and_the_time_goes_on_counting(
@@ -121,7 +102,7 @@ def test_the_longest_time_of_the_object_and_its_pods_counts_and_without_any_that
         assert wrong[1] == "annotation_unclear", "its author wanted something, and nobody knows what"
 
 
-@pytest.mark.parametrize("text", ["", "8", "0h", "-8h", "8 hours", "1e9h", "٨h", "9" * 5000 + "h", "8h\x1b[2J"])
+@pytest.mark.parametrize("text", ["", "8", "0h", "8h\x1b[2J"])
 def test_a_time_that_cannot_be_read_is_no_time_and_is_told(text: str) -> None:
     said = {"fallow.idle-for": text}
     assert longest_idle_s([said]) is None

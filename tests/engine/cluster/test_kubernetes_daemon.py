@@ -110,26 +110,3 @@ def test_an_idle_deployment_is_warned_and_scaled_to_zero_though_the_api_server_w
     assert replicas(space, "idle") == 1
     why = simulated("why", named)
     assert "scaled from 1 to zero" in why.stdout, why.stderr
-
-
-@pytest.mark.parametrize(("act", "words"), [(False, ()), (True, ("--dry-run",))])
-def test_a_rule_that_only_reports_or_runs_dry_changes_nothing(
-    space: Namespace,
-    kubeconfig: str,
-    exporter: Exporter,
-    prometheus: Prometheus,
-    simulated: Fallow,
-    act: bool,
-    words: tuple[str, ...],
-) -> None:
-    (pod,) = space.run("Deployment", "idle", replicas=1, gpus=1)
-    before = space.get("Deployment", "idle")["metadata"].get("annotations", {})
-    exporter.text = profiled_gpu("gpu1", 0, 0, namespace=space.name, pod=pod)
-    prometheus.scrapes("dcgm", 3)
-    started(simulated, space, kubeconfig, prometheus, act=act, words=words)
-    named = f"deployment:{space.name}/idle"
-    said = "would scale it to zero" if act else "verdict"
-    until(lambda: simulated("why", named).stdout, lambda text: said in text, pause_s=PROGRAM_S)
-    assert replicas(space, "idle") == 1
-    assert space.events("idle") == []
-    assert space.get("Deployment", "idle")["metadata"].get("annotations", {}) == before

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from fallow.core.actions import Ask, CancelWarning, Kill, Warn
+from fallow.core.actions import Ask, CancelWarning, Warn
 from fallow.core.cluster import ClusterJob
 from fallow.core.reasons import Reason
 from fallow.core.unknown import Unknown
@@ -30,7 +30,7 @@ def only_job(engine: KubernetesEngine, space: Namespace) -> ClusterJob:
     return job
 
 
-@pytest.mark.parametrize("kind", ["Deployment", "StatefulSet", "ReplicaSet"])
+@pytest.mark.parametrize("kind", ["Deployment", "StatefulSet"])
 def test_an_idle_owner_is_warned_annotated_scaled_to_zero_and_resumed(
     engine: KubernetesEngine, space: Namespace, fallow: Fallow, kind: str, kubeconfig: str
 ) -> None:
@@ -114,23 +114,6 @@ def test_what_people_protect_is_said_to_be_protected_and_not_stopped(
     assert "the namespace" in str(only_job(engine, other).opt_out)
 
 
-def test_how_long_people_let_something_be_idle_is_read_from_it_and_from_its_namespace(
-    engine: KubernetesEngine, plane: ControlPlane
-) -> None:
-    space = Namespace(plane, {"fallow.idle-for": "3h"})
-    space.run("Deployment", "by-itself", replicas=1)
-    space.annotate("Deployment", "by-itself", {"fallow.idle-for": "8h"})
-    space.run("Deployment", "by-default", replicas=1)
-    space.run("Deployment", "unclear", replicas=1)
-    space.annotate("Deployment", "unclear", {"fallow.idle-for": "a while"})
-    jobs = {id_.rpartition("/")[2]: job for id_, job in jobs_in(engine, space).items()}
-    assert {name: job.idle_for_s for name, job in jobs.items() if job.opt_out is None} == {
-        "by-itself": 8 * 3600.0,
-        "by-default": 3 * 3600.0,
-    }
-    assert "fallow.idle-for=a while of Deployment/" in str(jobs["unclear"].opt_out)
-
-
 def test_what_was_protected_or_changed_after_the_look_is_not_stopped(
     engine: KubernetesEngine, space: Namespace, plane: ControlPlane
 ) -> None:
@@ -166,54 +149,6 @@ def test_a_bare_pod_is_evicted_if_it_is_still_the_same(engine: KubernetesEngine,
     asked = engine.ask(job, Ask(IDLE))
     assert (asked.ok, asked.words) == (True, "its pod is evicted")
     until(lambda: space.pods("alone"), lambda left: not left, pause_s=0.05)
-
-
-def test_a_disruption_budget_keeps_a_bare_pod(engine: KubernetesEngine, space: Namespace) -> None:
-    space.make("v1", "Pod", "alone", pod_spec(1), labels={"app": "alone"})
-    space.let_run("alone", 1)
-    budget = {"maxUnavailable": 0, "selector": {"matchLabels": {"app": "alone"}}}
-    space.plane(
-        "POST",
-        f"/apis/policy/v1beta1/namespaces/{space.name}/poddisruptionbudgets",
-        {
-            "apiVersion": "policy/v1beta1",
-            "kind": "PodDisruptionBudget",
-            "metadata": {"name": "keep"},
-            "spec": budget,
-        },
-    )
-    refused = engine.ask(only_job(engine, space), Ask(IDLE))
-    assert not refused.ok
-    assert "429" in refused.words
-    assert space.pods("alone") == ["alone"]
-
-
-def test_a_job_that_this_cluster_cannot_suspend_is_left_as_it_was(engine: KubernetesEngine, space: Namespace) -> None:
-    """Kubernetes 1.20, which is what Debian has the sources of, knows no suspended Jobs."""
-    template = {"metadata": {"labels": {"app": "train"}}, "spec": {**pod_spec(1), "restartPolicy": "Never"}}
-    space.make("batch/v1", "Job", "train", {"template": template})
-    space.let_run("train", 1)
-    job = only_job(engine, space)
-    assert job.id == f"Job/{space.name}/train"
-    asked = engine.ask(job, Ask(IDLE))
-    assert not asked.ok
-    assert "cannot suspend a Job" in asked.words
-    found = space.plane("GET", f"/apis/batch/v1/namespaces/{space.name}/jobs/train")
-    assert not [name for name in found["metadata"].get("annotations", {}) if name.startswith("fallow.")]
-    assert len(space.pods("train")) == 1
-
-
-def test_pods_of_what_fallow_does_not_know_are_reported_and_have_no_way(
-    engine: KubernetesEngine, space: Namespace
-) -> None:
-    owner = {"apiVersion": "example.org/v1", "kind": "Trainer", "name": "t", "uid": "1-2", "controller": True}
-    space.make("v1", "Pod", "of-it", pod_spec(1), labels={"app": "of-it"}, ownerReferences=[owner])
-    space.let_run("of-it", 1)
-    job = only_job(engine, space)
-    assert (job.id, job.no_way) == (f"Trainer/{space.name}/t", "fallow does not know how to stop a Trainer")
-    assert not engine.ask(job, Ask(IDLE)).ok
-    assert not engine.kill(job, Kill(IDLE)).ok
-    assert space.pods("of-it") == ["of-it"]
 
 
 @pytest.mark.parametrize("by", ["the pod", "what is between"])
@@ -254,23 +189,6 @@ def test_pods_that_wait_for_gpus_are_counted_and_are_no_job(engine: KubernetesEn
     assert not isinstance(look.nodes, Unknown)
     assert [(node.name, node.gpus) for node in look.nodes] == [("gpu1", 8)]
     space.plane("DELETE", f"/api/v1/namespaces/{space.name}/pods/waits")
-
-
-@pytest.mark.parametrize(
-    ("reason", "message"),
-    [
-        ("", ""),
-        ("SchedulingGated", "Scheduling is blocked due to non-empty scheduling gates"),
-        ("Unschedulable", "0/3 nodes are available: 3 node(s) had untolerated taint {nvidia.com/gpu: present}."),
-    ],
-)
-def test_a_pod_that_its_maker_holds_back_waits_for_no_gpu(
-    engine: KubernetesEngine, space: Namespace, reason: str, message: str
-) -> None:
-    make_waiting(space, reason, message)
-    pending = engine.look().pending_gpus
-    space.plane("DELETE", f"/api/v1/namespaces/{space.name}/pods/waits")
-    assert pending == 0
 
 
 def make_waiting(space: Namespace, reason: str, message: str) -> None:

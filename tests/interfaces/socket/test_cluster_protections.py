@@ -8,10 +8,8 @@ import pytest
 
 from fallow.actuators.claims.folder import ClaimFolder
 from fallow.actuators.claims.protections import ProtectionFolder
-from fallow.core.cluster import ClusterJob
 from fallow.readers.proc import user_name
 from tests.actuators.claims.test_users import ADA, BOB, Users
-from tests.engine.cluster.planned import PlannedCluster, job, reading
 from tests.interfaces.socket.conftest import Start
 from tests.interfaces.socket.test_server import everything, request
 from tests.places import LIMIT_S
@@ -82,25 +80,3 @@ def test_what_kubernetes_runs_has_no_user_and_is_protected_by_anybody_who_names_
     users = beside(open_folder, start_daemon, "pods")
     assert posted(users, BOB, "deployment:ml/web")[0] == 201
     assert protections(users) == [("kubernetes:Deployment/ml/web", str(BOB))]
-
-
-def test_a_protection_that_was_placed_past_the_daemon_counts_for_the_jobs_of_who_placed_it_alone(
-    users: Users, tmp_path: pathlib.Path
-) -> None:
-    """A user can write into the folder of protections without asking the daemon; the kernel says whose file it is."""
-    code, out, err = users.run(BOB, "protect", "slurm:7", "--for", "1h")
-    assert code == 0, out + err
-    folder = ProtectionFolder(ClaimFolder(users.environ["FALLOW_CLAIM_DIR"]), user_name)
-
-    def done_to(seven: ClusterJob, place: pathlib.Path) -> list[str]:
-        place.mkdir()
-        cluster = PlannedCluster(place)
-        cluster.engine.jobs = [seven]
-        cluster.eyes.gpus = [reading(0, 0.0), reading(1, 0.0)]
-        cluster.protections = list(folder.active(0.0))
-        cluster.minutes(20)
-        cluster.journal.close()
-        return cluster.done
-
-    assert done_to(job(7, user=str(ADA)), tmp_path / "adas") == ["warn 7", "ask 7", "kill 7"]
-    assert done_to(job(7, user=str(BOB)), tmp_path / "bobs") == []

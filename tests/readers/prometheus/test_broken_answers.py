@@ -85,28 +85,14 @@ def test_two_series_with_the_same_labels_are_no_number_however_they_are_written(
     "series",
     [
         '{"metric":{"job":7},"value":[1,"0"]}',
-        '{"metric":{"job":null},"value":[1,"0"]}',
-        '{"metric":["a"],"value":[1,"0"]}',
-        '{"metric":{},"value":[1,0]}',
-        '{"metric":{},"value":[1]}',
         '{"metric":{},"value":[1,"none"]}',
         '{"metric":{}}',
-        '{"value":[1,"0"]}',
-        '{"metric":{"job":"\\ud800"},"value":[1,"0"]}',
     ],
 )
 def test_one_series_that_is_none_makes_the_whole_answer_unknown(series: str) -> None:
     whole = '{"metric":{"job":"a"},"value":[1,"0"]}'
     assert vector(of_series(whole), LabelReader(("job",))) == {("a",): 0.0}
     assert isinstance(vector(of_series(whole, series), LabelReader(("job",))), Unknown)
-
-
-@given(kind=st.sampled_from(KINDS), answered=JSON)
-def test_one_answer_of_any_shape_makes_no_working_gpu_idle(kind: str, answered: Any) -> None:
-    def spoil(asked: str, body: Body) -> object:
-        return {"status": "success", "data": answered} if asked == kind else body
-
-    assert not any(map(is_idle, read(spoil, 50.0).gpus))
 
 
 @given(
@@ -143,6 +129,15 @@ def test_one_broken_series_makes_its_gpu_unknown_and_no_other_one_idle_that_work
         assert hurt not in idle
 
 
+def test_a_gpu_that_was_missing_in_one_scrape_of_its_exporter_is_unknown() -> None:
+    def spoil(asked: str, body: Body) -> object:
+        if asked == "counted":
+            body["data"]["result"][0]["value"][1] = "4"  # of 5
+        return body
+
+    assert [is_idle(gpu) for gpu in read(spoil, 0.0).gpus] == [False, True, True, True]
+
+
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(
     "answered",
@@ -150,8 +145,6 @@ def test_one_broken_series_makes_its_gpu_unknown_and_no_other_one_idle_that_work
         {"status": "error", "errorType": "execution", "error": "query timed out\x1b[2J"},
         {"status": "success", "warnings": ["a store did not answer"], "data": {"resultType": "vector", "result": []}},
         {"status": "success", "data": {"resultType": "matrix", "result": []}},
-        {"status": "success"},
-        {},
         [],
     ],
 )
@@ -191,12 +184,3 @@ def test_what_a_failed_look_missed_is_covered_by_the_next_one() -> None:
     assert eyes.read().covers_s == 15.0  # at least an interval, and some of the next: scrapes are not on the second
     clock.now_s += 9000.0
     assert eyes.read().covers_s == 600.0
-
-
-@pytest.mark.more
-def test_20000_gpus_are_read_in_a_few_tens_of_megabytes() -> None:
-    answers = FakePrometheus(gpus(2500))
-    found = PrometheusEyes(SystemClock(), answers, limit_s=LIMIT_S).read()  # the answers are made here, meanwhile
-    assert found.trouble is None
-    assert sum(map(is_idle, found.gpus)) == 20_000
-    assert answers.bytes < 50 << 20

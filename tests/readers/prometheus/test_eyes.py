@@ -183,69 +183,11 @@ def test_a_gpu_whose_series_cannot_be_true_is_never_idle_and_the_others_are_read
 
 
 @pytest.mark.more
-def test_a_gpu_that_stops_to_have_a_load_is_unknown(make: Make) -> None:
-    both = dcgm_gpu("n1", 0, 0) + dcgm_gpu("n1", 1, 0)
-    cluster = make(both)
-    assert is_idle(cluster.known("GPU-n1-1"))
-    cluster.exporters[0].text = dcgm_gpu("n1", 0, 0)
-    until(lambda: is_idle(cluster.gpu("GPU-n1-1")), lambda idle: not idle, pause_s=0.2)
-    for _ in range(3):
-        assert not is_idle(cluster.gpu("GPU-n1-1"))
-    assert is_idle(cluster.known("GPU-n1-0"))
-
-
-@pytest.mark.more
-def test_of_two_exporters_the_busier_one_counts(make: Make) -> None:
-    cluster = make(dcgm_gpu("n1", 0, 0), dcgm_gpu("n1", 0, 12, Hostname="n1.example.org"))
-    assert cluster.known("GPU-n1-0").utilization == pytest.approx(0.12)
-    cluster.exporters[0].text = dcgm_gpu("n1", 0, "NaN")
-    until(lambda: cluster.prometheus.found("DCGM_FI_DEV_GPU_UTIL != DCGM_FI_DEV_GPU_UTIL"), pause_s=0.1)
-    assert cluster.known("GPU-n1-0").utilization == pytest.approx(0.12)  # that it works is known from one
-    cluster.exporters[1].text = dcgm_gpu("n1", 0, 0)
-    until(lambda: cluster.prometheus.found("DCGM_FI_DEV_GPU_UTIL == 0"), pause_s=0.1)
-    for _ in range(5):
-        assert not is_idle(cluster.gpu("GPU-n1-0"))  # that it does not, from all
-
-
-@pytest.mark.engine
-@pytest.mark.more
-def test_a_neighbours_exporter_is_not_believed_where_those_that_count_are_named(
-    tmp_path: pathlib.Path,
-) -> None:
-    true, hers = Exporter(dcgm_gpu("n2", 0, 0)), Exporter(dcgm_gpu("n1", 0, 0))
-    prometheus = Prometheus(tmp_path / "prometheus", {"gpus": [true.address], "hers": [hers.address]})
-    try:
-        for job in ("gpus", "hers"):
-            prometheus.scrapes(job, 3)
-        eyes = open_eyes(SystemClock(), prometheus.url, Source.AUTO, INTERVAL_S, exporters=["gpu?"])
-        assert {each.key.host for each in eyes.read().gpus} == {"n2"}
-    finally:
-        prometheus.close()
-        true.close()
-        hers.close()
-
-
-@pytest.mark.more
 def test_a_mig_instance_is_read_by_the_only_metric_that_works_for_it(make: Make) -> None:
     one = dcgm_gpu("n1", 0, 0.25, ENGINE, GPU_I_ID="1") + dcgm_gpu("n1", 0, 0, GPU_I_ID="1")
     cluster = make(one + dcgm_gpu("n1", 0, 0, ENGINE, GPU_I_ID="2"))
     assert cluster.known("GPU-n1-0/1").utilization == 0.25
     assert is_idle(cluster.known("GPU-n1-0/2"))
-
-
-@pytest.mark.more
-def test_a_gpu_that_two_pods_share_is_neithers_alone(make: Make) -> None:
-    one = dcgm_gpu("n1", 0, 5, namespace="a", pod="one")
-    cluster = make(one + dcgm_gpu("n1", 0, 5, namespace="a", pod="two"))
-    shared = cluster.known("GPU-n1-0")
-    assert (shared.utilization, shared.pod) == (0.05, None)
-
-
-@pytest.mark.more
-def test_without_gpu_metrics_nothing_is_known(make: Make) -> None:
-    cluster = make("some_other_metric 1\n")
-    found = cluster.read()
-    assert found.trouble == Unknown("Prometheus has no GPU metrics of fallow or dcgm-exporter")
 
 
 @pytest.mark.engine

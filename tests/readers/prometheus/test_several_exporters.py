@@ -49,6 +49,11 @@ def test_no_exporter_beside_another_makes_a_job_idle_that_works(place: GpuPlace,
         assert activity(place, *found) is not JobActivity.IDLE
 
 
+def test_two_gpus_with_the_same_index_of_a_host_are_unknown() -> None:
+    found = (seen("n1", "GPU-1", 0, 0.0), seen("n1.example.org", "GPU-2", 0, 0.0))
+    assert activity(NodeGpu("n1", 0), *found) is JobActivity.UNKNOWN
+
+
 def test_what_one_exporter_saw_all_the_time_counts_beside_the_moments_of_another() -> None:
     of_dcgm, own = seen("n1", "GPU-1", 0, 0.0, of_moments=True), seen("n1", "GPU-1", 0, 0.0)
     assert [each.of_moments for each in merged([of_dcgm])] == [True]

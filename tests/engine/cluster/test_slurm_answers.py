@@ -1,0 +1,45 @@
+"""What squeue and scontrol say of a job is put together; where they disagree, nothing of it is believed."""
+
+import pytest
+
+from fallow.core.cluster import NodeGpu
+from fallow.core.unknown import Unknown
+from fallow.engine.cluster.slurm import SlurmEngine
+from fallow.engine.cluster.slurm_commands import SlurmCommands
+from fallow.engine.machine.clock import SystemClock
+from tests.readers.slurm.printed import job_line
+
+QUEUE = "7|7|games|5|1794822104|RUNNING|1\n"
+OWNER = "x UserId=news(9) GroupId=a(1) MCS_label=N/A Priority=1 Nice=0 Account=a QOS=b JobState=RUNNING Reason="
+
+
+class Printed(SlurmCommands):
+    """Commands that print what a test wrote."""
+
+    def __init__(self, jobs: str) -> None:
+        super().__init__(SystemClock(), {})
+        self._jobs = jobs
+
+    def text(self, name: str, *words: str) -> str | Unknown:
+        if name == "squeue":
+            return QUEUE
+        return "" if words[-1] == "node" else self._jobs
+
+
+@pytest.mark.parametrize(
+    ("line", "is_believed"),
+    [
+        (job_line(), True),
+        (job_line(user="news(9)"), False),
+        (job_line(start="1794822105"), False),
+        (job_line(name=OWNER), False),
+        (job_line(8), False),
+        ("", False),
+    ],
+)
+def test_a_job_of_which_they_disagree_is_shown_and_never_stopped(line: str, *, is_believed: bool) -> None:
+    jobs = SlurmEngine(SystemClock(), Printed(line)).look().jobs
+    assert not isinstance(jobs, Unknown)
+    (job,) = jobs
+    assert (job.id, job.user, job.no_way is None) == ("7", "games", is_believed)
+    assert job.places == ((NodeGpu("n1", 0), NodeGpu("n1", 1)) if is_believed else ())
