@@ -13,7 +13,6 @@ from fallow.core.activity import Activity
 from fallow.core.errors import FallowError, NotPermitted
 from fallow.core.interval import Card, Interval, Party
 from fallow.core.units import is_number
-from fallow.engine.history import rollup
 from fallow.engine.history import samples as sampled
 from fallow.engine.history.collector import QUARTER_MS, parties_of_text
 from fallow.engine.history.samples import Sample
@@ -39,17 +38,6 @@ class Spent(NamedTuple):
     witnessed_ms: int
     activity: Activity
     parties: tuple[Party, ...]
-
-
-class WholeSteps(NamedTuple):
-    """What some GPUs did together, in steps."""
-
-    spent: list[Spent]
-    """All GPUs together."""
-    seen: list[tuple[int, int, int]]
-    """The beginning of a step, how many GPUs were seen in it, and for how long the one that was seen longest."""
-    read: list[tuple[int, dict[str, tuple[float, int]]]]
-    """The beginning of a step in seconds, and of each reading the sum of the means of the GPUs, and of how many."""
 
 
 def _leave() -> None:
@@ -162,37 +150,11 @@ class HistoryReader:
         )
         with self._one_moment():
             rows = self._ask(question, (*self._reach(uuid, since_ms, until_ms), *[max(1, step_ms)] * 3))
-            return self._spent(rows)
-
-    def whole_steps(self, uuids: Iterable[str], since_ms: int, until_ms: int, step_ms: int) -> WholeSteps:
-        """Return the same of several GPUs together, with their readings: in steps of whole quarters of an hour."""
-        with self._one_moment():
-            numbers = self._numbers()
-            cards = [numbers[uuid] for uuid in uuids if uuid in numbers]
-            rolled_ms = since_ms
-            if step_ms in rollup.STEPS_MS:
-                ((until_mark_ms,),) = self._ask("SELECT at FROM mark WHERE name = ?", (rollup.MARK,))
-                rolled_ms = max(since_ms, min(int(until_mark_ms), until_ms // step_ms * step_ms))
-            parts = ((rollup.ROLLED, since_ms, rolled_ms), (rollup.PLAIN, rolled_ms, until_ms))
-            sums, watched = rollup.questions(len(cards))
-            spent: list[Spent] = []
-            seen: list[tuple[int, int, int]] = []
-            for table, begin_ms, end_ms in parts:
-                if begin_ms < end_ms:
-                    values = (step_ms, *cards, begin_ms, end_ms)
-                    spent += self._spent(self._ask(sums.format(**table), values))
-                    seen += self._ask(watched.format(**table), values)
-            values = (*cards, since_ms // 1000, until_ms // 1000 + 1)
-            read = self._ask(sampled.question_of_many(step_ms // 1000, len(cards)), values)
-        return WholeSteps(spent, seen, sampled.sums_of(read))
-
-    def _spent(self, rows: list[tuple[Any, ...]]) -> list[Spent]:
-        crews = {crew: self._parties(crew) for crew in {row[4] for row in rows}}
-        return [
-            Spent(begin, end, witnessed, _KINDS[activity], crews[crew])
-            for begin, end, witnessed, activity, crew in rows
-            if witnessed
-        ]
+            return [
+                Spent(begin, end, witnessed, _KINDS[activity], self._parties(crew))
+                for begin, end, witnessed, activity, crew in rows
+                if witnessed
+            ]
 
     def _reach(self, uuid: str, since_ms: int, until_ms: int) -> tuple[object, ...]:
         return self._numbers().get(uuid), since_ms // QUARTER_MS * QUARTER_MS, until_ms, since_ms

@@ -9,7 +9,6 @@ A reading that is missing is not counted, so that it changes no mean; where noth
 
 import sqlite3
 from collections.abc import Callable, Iterable
-from typing import Any
 
 from fallow.core.gpu_status import GpuStatus, load_of
 from fallow.core.unknown import Unknown
@@ -39,9 +38,6 @@ _NAMES = ("load", "loads", "memory", "memories", "power", "powers", "heat", "hea
 _SUMS = f"{', '.join(f'sum({name})' for name in _NAMES)} FROM sample WHERE card = ?"
 _MIB = 2**20
 _PER_UNIT = 1000
-_COLUMNS = (("load", "loads"), ("memory", "memories"), ("power", "powers"), ("heat", "heats"))
-_UNITS = (("utilization", 1 / _PER_UNIT), ("memory_bytes", _MIB), ("power_w", 1), ("temperature_c", 1))
-"""How `Sample` names what the columns hold, and its unit."""
 
 Sums = dict[tuple[str, int], list[int]]
 """By UUID and second: sum and count of utilization (1/1000), memory (MiB), power (W) and temperature (°C)."""
@@ -118,22 +114,6 @@ def clear(database: sqlite3.Connection, card: int, before_s: int) -> None:
 def question(step_s: int) -> str:
     """Return the question for the sums of one GPU in steps of so many seconds: card, from when, until when."""
     return f"SELECT at / {step_s:d} * {step_s:d}, {_SUMS} AND at >= ? AND at < ? GROUP BY 1 ORDER BY 1"
-
-
-def question_of_many(step_s: int, cards: int) -> str:
-    """Return the question for several GPUs: of each step and reading the sum of their means, and of how many."""
-    which = f"card IN ({', '.join(['?'] * cards)}) AND at >= ? AND at < ?"
-    means = ", ".join(f"1.0 * sum({of}) / nullif(sum({number}), 0) AS {of}" for of, number in _COLUMNS)
-    of_card = f"SELECT at / {step_s:d} * {step_s:d} AS step, {means} FROM sample WHERE {which} GROUP BY card, 1"  # noqa: S608  no part from outside
-    return f"SELECT step, {', '.join(f'sum({of}), count({of})' for of, _ in _COLUMNS)} FROM ({of_card}) GROUP BY step"  # noqa: S608  the same
-
-
-def sums_of(rows: Iterable[tuple[Any, ...]]) -> list[tuple[int, dict[str, tuple[float, int]]]]:
-    """Return the sums that `question_of_many` finds, by the names of `Sample`; what nobody read is left out."""
-    return [
-        (at_s, {name: ((row[2 * at] or 0.0) * unit, row[2 * at + 1]) for at, (name, unit) in enumerate(_UNITS)})
-        for at_s, *row in rows
-    ]
 
 
 def samples_of(rows: Iterable[tuple[int, ...]]) -> list[Sample]:

@@ -6,21 +6,18 @@ cost, and who held the GPUs. What was not read or not seen is None or missing, n
 Of a user, a job or an owner, a step holds only GPUs that they held in it, and only their share of the time.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from fallow.core.activity import UNUSED, Activity
 from fallow.core.interval import NOBODY, Card, Party
 from fallow.core.money import Prices
 from fallow.core.unknown import Unknown
 from fallow.core.value import value
-from fallow.engine.history.collector import QUARTER_MS
 from fallow.engine.history.reader import HistoryReader
 from fallow.engine.history.samples import Sample
 from fallow.policies.cost import shared_out
 
 _HOUR_MS = 3_600_000
-_MOST_GPUS = 512
-_AT_ONCE = 64
 READINGS = ("utilization", "memory_bytes", "power_w", "temperature_c")
 """The readings of a step, as `Sample` names them."""
 
@@ -84,47 +81,10 @@ def steps_of(
     sums = [_Sum(first_ms + number * step_ms, step_ms) for number in range(span.seconds // span.step_s)]
     if past is not None:
         cards = past.cards()
-        known = [cards[uuid] for uuid in list(uuids)[:_MOST_GPUS] if uuid in cards]
-        together = matches is None and not step_ms % QUARTER_MS
-        for some in _groups(known, prices) if together else ([card] for card in known):
-            if len(some) > 1:
-                _add_gpus(sums, past, some, until_ms, span, prices)
-            else:
-                _add_gpu(sums, past, some[0], until_ms, span, prices, matches)
+        for uuid in uuids:
+            if uuid in cards:
+                _add_gpu(sums, past, cards[uuid], until_ms, span, prices, matches)
     return tuple(one.step(until_ms) for one in sums)
-
-
-def _groups(cards: Iterable[Card], prices: Prices) -> Iterator[list[Card]]:
-    """Yield GPUs that are added up together: they have the same price."""
-    groups: dict[float | Unknown, list[Card]] = {}
-    for card in cards:
-        groups.setdefault(prices.of(card), []).append(card)
-    for some in groups.values():
-        for first in range(0, len(some), _AT_ONCE):
-            yield some[first : first + _AT_ONCE]
-
-
-def _add_gpus(
-    sums: "list[_Sum]", past: HistoryReader, cards: Sequence[Card], until_ms: int, span: PlotSpan, prices: Prices
-) -> None:
-    """Add GPUs of the same price together; of a month this is several times as fast as one after the other."""
-    first_ms, step_ms, price = sums[0].begin_ms, span.step_s * 1000, prices.of(cards[0])
-    found = past.whole_steps([card.uuid for card in cards], first_ms, until_ms, step_ms)
-    within = {one.begin_ms: one for one in sums}
-    for begin_ms, _, seen_ms, activity, parties in found.spent:
-        shares = [(party.user, ms) for party, ms in shared_out(seen_ms, parties)]
-        if begin_ms in within:
-            within[begin_ms].spend(activity, shares, 1.0, price)
-    for begin_ms, gpus, longest_ms in found.seen:
-        one = within.get(begin_ms)
-        if one is None:
-            continue
-        one.gpus += gpus
-        one.watched_ms = max(one.watched_ms, longest_ms)
-    for at_s, readings in found.read:
-        number = (at_s * 1000 - first_ms) // step_ms
-        if 0 <= number < len(sums):
-            sums[number].add_means(readings)
 
 
 def _add_gpu(
@@ -193,12 +153,6 @@ class _Sum:
             if found is not None:
                 sums[0] += found
                 sums[1] += 1
-
-    def add_means(self, readings: Mapping[str, tuple[float, int]]) -> None:
-        """Add the means of several GPUs: their sum, and of how many it is."""
-        for name, (total, count) in readings.items():
-            self._readings[name][0] += total
-            self._readings[name][1] += count
 
     def spend(
         self, activity: Activity, shares: Iterable[tuple[str, int]], part: float, price: float | Unknown

@@ -9,7 +9,7 @@ from itertools import islice
 from zlib import crc32
 
 from fallow.core.interval import Card
-from fallow.engine.history import marks, rollup, samples
+from fallow.engine.history import marks, samples
 from fallow.engine.history.collector import Batch, Piece
 from fallow.engine.history.sqlite_file import Schema, transaction
 
@@ -27,7 +27,7 @@ _INTERVALS = """
         PRIMARY KEY (card, begin, turn)) WITHOUT ROWID
 """
 """Energy is in millijoules by the power that was read, and known for so many milliseconds of the interval."""
-SCHEMA = Schema(1, ";".join((_INTERVALS, marks.TABLE, samples.TABLE, rollup.TABLE)))
+SCHEMA = Schema(1, ";".join((_INTERVALS, marks.TABLE, samples.TABLE)))
 INSERT = "INSERT INTO interval VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
 """Write one interval: card, begin, turn, span, witnessed, activity, crew, energy, metered."""
 _CREWS_REMEMBERED = 5_000

@@ -16,7 +16,6 @@ from fallow.engine.history.collector import Batch, Collector
 from fallow.engine.history.file import HistoryFile
 from fallow.engine.history.reader import HistoryReader
 from fallow.engine.history.retention import HOUR_MS, age
-from fallow.engine.history.rollup import roll_on
 from fallow.engine.history.sqlite_file import clock_time
 from fallow.engine.history.store import Store
 from fallow.engine.machine.background import Background
@@ -165,13 +164,12 @@ class _Writer:
         return True
 
     def _tend(self, store: Store, now_ms: int) -> None:
-        """Make old history coarser once an hour, and sum up what is over; later if there is no room on the disk."""
+        """Make old history coarser once an hour; later if there is no room on the disk."""
         try:
             with self.file.lock:
                 if self._aged_ms is None or not 0 <= now_ms - self._aged_ms < HOUR_MS:
                     self._aged_ms = now_ms
                     age(store, now_ms, self.keep_ms)
-                roll_on(store.database, now_ms)
         except sqlite3.Error as error:
             store.forget()  # the crews of what was not done
             self._failed(error)
