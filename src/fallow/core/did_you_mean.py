@@ -2,14 +2,6 @@
 
 from collections.abc import Iterable
 
-_RENAMED = {
-    "hold": ("protect", "memory"),
-    "holds": ("protect",),
-    "rehearse": ("dry_run", "dry-run"),
-    "fallow": ("idle",),
-}
-"""Words of earlier versions, each with those that replace it somewhere."""
-
 
 def did_you_mean(word: str, known: Iterable[str], likeness: float = 0.6) -> str:
     """Return `did you mean X?` for the known word that is most like this one, or nothing if none is alike."""
@@ -23,6 +15,5 @@ def most_alike(word: str, known: Iterable[str], likeness: float = 0.6) -> str:
 
     choices = {each.lower(): each for each in known}
     typed = word.strip().lower()
-    renamed = [new for new in _RENAMED.get(typed, ()) if new in choices]
-    alike = renamed or get_close_matches(typed, choices, n=1, cutoff=likeness)
+    alike = get_close_matches(typed, choices, n=1, cutoff=likeness)
     return choices[alike[0]] if alike else ""

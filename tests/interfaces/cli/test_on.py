@@ -112,7 +112,7 @@ def test_watch_asks_again_until_ctrl_c_and_leaves_no_ssh_behind(simulated: Fallo
     )
     ssh.chmod(0o755)
     simulated.environ["FALLOW_SSH"] = str(ssh)
-    watching = simulated.start("status", "--on", "gpu1", "--watch", "--every", "500ms", "--json")
+    watching = simulated.start("status", "--on", "gpu1", "--watch=500ms", "--json")
     assert watching.stdout is not None
     for _ in range(2):
         (host,) = json.loads(watching.stdout.readline())["hosts"]

@@ -8,6 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.conftest import Fallow
+from tests.interfaces.cli.filled import Fill
 from tests.places import LIMIT_S
 from tests.standin import MigInstance, Process, World
 
@@ -177,3 +178,21 @@ def test_a_claimed_card_is_not_picked(simulated: Fallow) -> None:
     assert "claimed by" in done.stderr
     job.communicate("\n", timeout=LIMIT_S)
     assert simulated("pick", "--gpus", "1").stdout == "1\n"
+
+
+def test_an_empty_card_is_given_before_a_filled_one(simulated: Fallow) -> None:
+    filling = Fill(simulated.start("fill", "--gpus", "0,1,3", "--idle-for", "0", "--", "sleep", "1000"))
+    filling.until("filling it", times=3)
+    for order in ("best", "random", "index"):
+        assert simulated("pick", "--dry-run", "--order", order).stdout == "2\n"
+
+
+@pytest.mark.parametrize("words", [("pick",), ("run", "--wait", "1s", "--", "true")])
+def test_a_held_card_without_samples_is_unknown_to_everybody_who_picks(
+    world: World, fallow: Fallow, words: tuple[str, ...]
+) -> None:
+    world.fault("nvmlDeviceGetSamples", error=3)
+    world[0].compute = [Process(os.getpid(), 2**30)]
+    done = fallow(words[0], "--gpus", "0", "--max-processes", "1", *words[1:])
+    assert (done.returncode, done.stdout) == (75, "")
+    assert "GPU 0: its utilization is unknown" in done.stderr

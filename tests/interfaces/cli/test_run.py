@@ -2,6 +2,7 @@
 
 import os
 import pty
+import re
 import signal
 import subprocess
 
@@ -42,17 +43,18 @@ def test_the_process_becomes_the_command(simulated: Fallow) -> None:
     job.communicate("\n", timeout=LIMIT_S)
 
 
-def test_the_command_has_the_caller_s_terminal(simulated: Fallow) -> None:
+def test_the_command_has_the_caller_s_terminal_where_fallow_says_what_it_got(simulated: Fallow) -> None:
     ours, theirs = pty.openpty()
     with subprocess.Popen(
         ["fallow", "run", "--", "sh", "-c", "test -t 0 && test -t 1 && tty"],
         env=simulated.environ,
         stdin=theirs,
         stdout=theirs,
+        stderr=theirs,
     ) as job:
         assert job.wait(LIMIT_S) == 0
     os.close(theirs)
-    assert os.read(ours, 100).startswith(b"/dev/pts/")
+    assert re.fullmatch(rb"fallow: on GPU \d \(NVIDIA H100 80GB HBM3\)\r\n/dev/pts/\d+\r\n", os.read(ours, 1000))
     os.close(ours)
 
 

@@ -155,7 +155,7 @@ def test_a_card_in_mig_mode_without_instances_is_of_no_use_and_says_so(world: Wo
 
 def watched(fallow: Fallow, looks: int, change: Callable[[int], None] = lambda _: None) -> list[dict[str, Any]]:
     """So many sights of `status --watch`, with something done after each."""
-    process = fallow.start("status", "--watch", "--json", "--every", "0.25")
+    process = fallow.start("status", "--watch=0.25", "--json")
     assert process.stdout is not None
     statuses = []
     for number in range(looks):
@@ -264,8 +264,3 @@ def test_the_summary_says_how_many_are_available_to_you_under_an_outer_allocatio
     facts = json.loads(fallow("status", *words, "--json", CUDA_VISIBLE_DEVICES=devices).stdout)
     assert (facts["available"], facts["available_to_you"]) == (in_all, to_you)
     assert "to you" not in fallow("status").stdout
-
-
-def test_how_often_to_look_without_watching_is_refused(simulated: Fallow) -> None:
-    done = simulated("status", "--every", "2s")
-    assert (done.returncode, done.stderr) == (2, "fallow: --every has no effect without --watch; add --watch\n")

@@ -99,7 +99,7 @@ def test_a_claim_that_nobody_uses_is_the_claimers_and_not_free(world: World, fal
     assert status["available"] == 7
     fresh = status["gpus"][2]
     assert (fresh["activity"], fresh["reason"]) == ("busy", "just_claimed"), "a launch is given the time to start"
-    watching = fallow.start("status", "2", "--watch", "--json", "--every", "1s")
+    watching = fallow.start("status", "2", "--watch", "--json")
     assert watching.stdout is not None
     by_s = time.monotonic() + LIMIT_S
     while (gpu := json.loads(watching.stdout.readline())["gpus"][0])["for_s"] == 0:
@@ -157,7 +157,7 @@ def test_a_dumb_terminal_gets_table_after_table(simulated: Fallow) -> None:
     """F19"""
     ours, theirs = pty.openpty()
     watching = subprocess.Popen(
-        ["fallow", "status", "--watch", "--every", "200ms"],
+        ["fallow", "status", "--watch=200ms"],
         env={**simulated.environ, "TERM": "dumb"},
         stdin=theirs,
         stdout=theirs,

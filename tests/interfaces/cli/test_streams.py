@@ -16,7 +16,7 @@ from tests.places import LIMIT_S
     [
         ("fallow run -v -- sh -c 'exit 5' >&-", 5),
         ("fallow run -v -- true 2>/dev/full", 0),
-        ("fallow status --watch --every 100ms | head -1; exit ${PIPESTATUS[0]}", 141),
+        ("fallow status --watch=100ms | head -1; exit ${PIPESTATUS[0]}", 141),
         ("PYTHONIOENCODING=ascii fallow status", 0),
     ],
 )

@@ -161,26 +161,6 @@ def test_an_ordinary_daemon_becomes_nobody_else(open_folder: pathlib.Path) -> No
 
 
 @pytest.mark.more
-def test_a_daemon_that_no_command_can_ask_says_so_and_what_to_set(open_folder: pathlib.Path) -> None:
-    line = [sys.executable, "-m", "tests.as_user", str(NEIGHBOUR.pw_uid), "up", "--config"]
-    file, home = open_folder / "fallow.toml", open_folder / "home"
-    file.write_text("[page]\nenabled = false\n")
-    home.mkdir()
-    os.chown(home, NEIGHBOUR.pw_uid, NEIGHBOUR.pw_gid)
-    environ = {
-        "PATH": "/usr/bin:/bin",
-        "PYTHONPATH": str(REPOSITORY),
-        "FALLOW_SIMULATE": "1xH100",
-        "FALLOW_STATE_DIR": str(home),
-        "FALLOW_CLAIM_DIR": str(home / "claims"),
-    }
-    with subprocess.Popen([*line, str(file)], env=environ, cwd=REPOSITORY, stderr=subprocess.PIPE, text=True) as up:
-        said = Fill(up).until("XDG_RUNTIME_DIR is not set, so there is no socket")
-        up.terminate()
-    assert "set FALLOW_SOCKET" in said
-
-
-@pytest.mark.more
 def test_a_log_is_never_written_through_a_neighbours_link(
     up: Up, simulated: Fallow, open_folder: pathlib.Path, config: Write
 ) -> None:

@@ -72,7 +72,7 @@ def test_when_a_rule_stops_a_job_is_in_the_line_of_its_gpu(
 
 @pytest.mark.more
 def test_watch_goes_on_alone_when_the_daemon_ends(simulated: Fallow, daemon: subprocess.Popen[str]) -> None:
-    watching = simulated.start("status", "--watch", "--json", "--every", "100ms", "-v")
+    watching = simulated.start("status", "--watch=100ms", "--json", "-v")
     assert watching.stdout is not None
     assert json.loads(watching.stdout.readline())["gpus"][0]["for_s"] is not None
     daemon.kill()

@@ -27,14 +27,14 @@ def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
     """Ask the daemon for the cluster, and print it."""
     subject = _subject(args, world)
     asker = Asker(world, voice.note, voice.detail)
-    if args.watch and (args.json or not sys.stdout.isatty()):
+    if args.watch is not None and (args.json or not sys.stdout.isatty()):
         for view in _views(args, asker, subject):
             if args.json:
                 print(json.dumps(cluster_json.cluster(view)), flush=True)
             else:
                 show(view, world.clock.wall_s(), subject)
         return 0
-    if args.watch:
+    if args.watch is not None:
         from fallow.interfaces.signals import interruptible
 
         with interruptible():
@@ -82,4 +82,4 @@ def _subject(args: argparse.Namespace, world: World) -> str | None:
 def _views(args: argparse.Namespace, asker: Asker, subject: str | None) -> Iterator[ClusterView]:
     while True:
         yield cluster_of(asker, subject)
-        asker.world.clock.sleep(_EVERY_S if args.every is None else args.every)
+        asker.world.clock.sleep(args.watch or _EVERY_S)

@@ -140,7 +140,7 @@ def _split(argv: list[str]) -> tuple[list[str], str | None, list[str], list[str]
     elif "--" in argv:
         at = argv.index("--")
         argv, command = argv[:at], argv[at + 1 :]
-    words = _with_machine(argv)
+    words = _with_values(argv)
     at = _next_word(words, 0)
     name = words[at] if at < len(words) else None
     return words[:at], name, words[at + 1 :], command
@@ -157,14 +157,15 @@ def _help_as_option(argv: list[str]) -> list[str]:
     return [*argv[:at], *asked, "--help"]
 
 
-def _with_machine(words: list[str]) -> list[str]:
-    """Join each --simulate with its machine: one without a machine must not take the next word."""
+def _with_values(words: list[str]) -> list[str]:
+    """Join --simulate with its machine, and give a bare --watch an empty value: neither must take the next word."""
     joined: list[str] = []
     at = 0
     while at < len(words):
         bare = words[at] == "--simulate"
         named = bare and _names_machine(words, at + 1)
-        joined.append(f"--simulate={words[at + 1] if named else SIMULATE_DEFAULT}" if bare else words[at])
+        word = "--watch=" if words[at] == "--watch" else words[at]
+        joined.append(f"--simulate={words[at + 1] if named else SIMULATE_DEFAULT}" if bare else word)
         at += 2 if named else 1
     return joined
 

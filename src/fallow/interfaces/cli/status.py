@@ -16,7 +16,7 @@ from fallow.engine.answers.asker import Asker
 from fallow.engine.answers.status import Look, looks, protections_at, shown
 from fallow.engine.machine.world import World
 from fallow.interfaces.cli.on_options import add_on
-from fallow.interfaces.cli.options import Parser, every_s, takes
+from fallow.interfaces.cli.options import Parser, every_s, typed
 from fallow.interfaces.stderr import Stderr
 
 SORTS = ("index", "memory", "utilization", "idle", "user")
@@ -64,15 +64,20 @@ def add_options(made: Parser) -> None:
         help="order of the lines: index, memory (most used first), utilization, idle (longest first) or user",
     )
     made.add_argument("--json", action="store_true", help="print the result as JSON; with --watch one object a line")
-    made.add_argument("--watch", action="store_true", help="show it again and again, until Ctrl-C")
-    takes(made, "--every D", every_s, "how often --watch looks (default: 1s; with --cluster 5s, with --on 10s)")
+    made.add_argument(
+        "--watch",
+        nargs="?",
+        const=0.0,
+        type=_watch_s,
+        metavar="D",
+        help="show it again and again, until Ctrl-C; --watch=D every so often (default: 1s; with --cluster 5s, with "
+        "--on 10s)",
+    )
     add_on(made, "show the GPUs of these hosts")
 
 
 def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
     """Ask the daemon or read the GPUs, and print the result; with --on, those of other hosts."""
-    if args.every is not None and not args.watch:
-        raise WrongUsage("--every has no effect without --watch", "add --watch")
     if args.on is not None:
         from fallow.interfaces.cli.status_on import run_on
 
@@ -82,12 +87,12 @@ def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
         from fallow.interfaces.cli import cluster_status
 
         return cluster_status.run(args, world, voice)
-    args.every = 1.0 if args.every is None else args.every
     elsewhere = world.proc.whose_pids()
     if elsewhere is not None:
         voice.note(f"the pids shown are of another pid namespace: {elsewhere}")
     looks = _looks(args, world, voice)
-    if args.watch and not args.json and sys.stdout.isatty():
+    watches = args.watch is not None
+    if watches and not args.json and sys.stdout.isatty():
         from fallow.interfaces.signals import interruptible
 
         with interruptible():
@@ -95,14 +100,19 @@ def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
         return 0
     for look in looks:
         if args.json:
-            print(_as_json(look, world, one_line=args.watch), flush=True)
+            print(_as_json(look, world, one_line=watches), flush=True)
         else:
             view_of(args).show([_with_outlooks(look, world)])
-        if not args.watch:
+        if not watches:
             if args.long and not args.json:
                 _show_protections(look, world)
             break
     return 0
+
+
+def _watch_s(text: str) -> float:
+    """Return how often to look; 0 for the usual time, where --watch has no value."""
+    return typed(every_s)(text) if text else 0.0
 
 
 def chosen_lines(args: argparse.Namespace, status: Status, user: str) -> tuple[tuple[GpuStatus, ...], str | None]:
@@ -141,7 +151,7 @@ class _Look:
 
 def _looks(args: argparse.Namespace, world: World, voice: Stderr) -> Iterator[_Look]:
     asker = Asker(world, voice.note, voice.detail)
-    for look in looks(asker, args.every if args.watch else None):
+    for look in looks(asker, None if args.watch is None else args.watch or 1.0):
         named = shown(look, args.gpus, world)
         lines, remark = chosen_lines(args, named.status, world.user if args.mine else "")
         yield _Look(replace(named, lines=lines, remark=remark), look)

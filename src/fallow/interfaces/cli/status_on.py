@@ -27,7 +27,7 @@ def run_on(args: argparse.Namespace, world: World) -> int:
     if args.cluster:
         raise WrongUsage("--cluster does not go with --on", "leave one of them out")
     looks = _looks(args, world)
-    if not args.watch:
+    if args.watch is None:
         answers = next(looks)
         if args.json:
             print(as_json.as_text(_facts(args, answers, world)))
@@ -48,7 +48,7 @@ def _looks(args: argparse.Namespace, world: World) -> Iterator[Answers]:
     words = [] if args.gpus is None else [args.gpus]
     while True:
         yield status_of_all(world, ssh, hosts, words)
-        world.clock.sleep(_EVERY_S if args.every is None else args.every)
+        world.clock.sleep(args.watch or _EVERY_S)
 
 
 def _facts(args: argparse.Namespace, answers: Answers, world: World) -> dict[str, object]:
