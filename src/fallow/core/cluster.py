@@ -88,7 +88,6 @@ class GpuReading:
     memory_used_bytes: int | Unknown = NOT_ASKED
     processes: int | Unknown = NOT_ASKED
     """How many processes hold it; Unknown where the metrics do not say it."""
-    model: str = ""
     pod: tuple[str, str] | None = None
     """The namespace and the name of the pod that holds it, where the metrics say it."""
     pod_uid: str = ""
@@ -222,7 +221,6 @@ class ClusterBoard:
 
     engine: Engine
     at_wall_s: float
-    gpus: tuple[GpuReading, ...] = ()
     nodes: tuple[ClusterNode, ...] = ()
     jobs: tuple[ClusterJobView, ...] = ()
     pending: int | Unknown = NOT_ASKED

@@ -26,7 +26,7 @@ def seen(
     *,
     of_moments: bool = False,
 ) -> Seen:
-    return Seen(host, uuid, index, "", load, of_moments, "", pods, (), (NOT_ASKED,) * len(FIGURES))
+    return Seen(host, uuid, index, "", load, of_moments, pods, (), (NOT_ASKED,) * len(FIGURES))
 
 
 def activity(place: GpuPlace, *found: Seen) -> JobActivity:

@@ -63,7 +63,6 @@ class ClusterLoop:
         )
         self._counter = GpuSecondCounter(every_s * MISSED_LOOKS)
         self._nodes: tuple[ClusterNode, ...] = ()
-        self._readings = Readings(self._clock.monotonic_s(), 0.0)
         self._told: tuple[str, ...] = ()
         self._ending = Event()
         self._ended = Event()
@@ -114,7 +113,6 @@ class ClusterLoop:
         board = self._board = ClusterBoard(
             self._engine.engine,
             self._clock.wall_s(),
-            self._readings.gpus,
             self._nodes,
             tuple(state.view() for state in self._judge.states.values()),
             self._pending,
@@ -130,7 +128,7 @@ class ClusterLoop:
 
     def _look(self) -> list[str]:
         readings, seen = self._read(), self._seen()
-        self._readings, self._pending = readings, seen.pending_gpus
+        self._pending = seen.pending_gpus
         self._answered = (not isinstance(seen.jobs, Unknown), readings.trouble is None)
         troubles: list[str] = []
         name = self._engine.engine.proper_name

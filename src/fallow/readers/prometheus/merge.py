@@ -34,11 +34,10 @@ def merged(found: Iterable[Seen]) -> tuple[GpuReading, ...]:
 
 def _one(several: Sequence[Seen], doubt: Unknown | None) -> GpuReading:
     first = several[0]
-    index, model, pods, uids, figures = first.number, first.model, first.pods, first.pod_uids, first.figures
+    index, pods, uids, figures = first.number, first.pods, first.pod_uids, first.figures
     if len(several) > 1:
         if any(each.number != index for each in several):
             index, doubt = None, Unknown("its exporters give it different indices")
-        model = next((each.model for each in several if each.model), "")
         pods = tuple(pod for each in several for pod in each.pods)
         uids = tuple(uid for each in several for uid in each.pod_uids)
         figures = tuple(_most(each) for each in zip(*(each.figures for each in several), strict=True))
@@ -54,7 +53,6 @@ def _one(several: Sequence[Seen], doubt: Unknown | None) -> GpuReading:
         of_moments=all(each.of_moments for each in several),
         memory_used_bytes=_whole(used),
         processes=_whole(processes),
-        model=model,
         pod=pods[0] if len(pods) == 1 else None,
         pod_uid=uids[0] if len(uids) == 1 else "",
         pods_in_doubt=(*(pods if len(pods) > 1 else ()), *(uids if len(uids) > 1 else ())),

@@ -67,7 +67,6 @@ class Seen(NamedTuple):  # made for each GPU at each look, which a tuple does fa
     utilization: float | Unknown
     of_moments: bool
     """Whether that is of moments, between which it may have done more."""
-    model: str
     pods: tuple[Pod, ...]
     """Several if they share it."""
     pod_uids: tuple[str, ...]
@@ -96,9 +95,7 @@ def seen(words: Vocabulary, answers: Answers, window: Window) -> list[Seen]:
             load = _with_busy(load, answers.busy.get(key, 0.0), window)
         others = tuple([known.get(key, missing) for known, missing in figures])
         of_moments = all(load.of_moments for load, _, counts in answers.loads if key in counts)
-        made.append(
-            Seen(host, uuid, index, parent, load, of_moments, about.model, about.pods, uids.get(key, ()), others)
-        )
+        made.append(Seen(host, uuid, index, parent, load, of_moments, about.pods, uids.get(key, ()), others))
     return made
 
 
@@ -148,8 +145,8 @@ class _Exporters:
 class _Last:
     """When a GPU was last scraped, and what its labels say of it now."""
 
-    def __init__(self, at_s: float | None, model: str = "", pods: tuple[Pod, ...] = ()) -> None:
-        self.at_s, self.model, self.pods = at_s, model, pods
+    def __init__(self, at_s: float | None, pods: tuple[Pod, ...] = ()) -> None:
+        self.at_s, self.pods = at_s, pods
 
     def doubt(self, window: Window) -> Unknown | None:
         """Return why it is not known what the GPU does now."""
@@ -171,10 +168,10 @@ def _last(words: Vocabulary, listed: Vector) -> dict[Key, _Last]:
     of = len(words.of)
     for labels, at_s in listed.items():
         key = labels[:of]
-        new = _Last(at_s, _name(labels[of]), _pod(labels[of + 1 :]))
+        new = _Last(at_s, _pod(labels[of:]))
         old = found.get(key)
         if old is not None:  # a GPU that pods share has a series for each: none of them has it alone
-            new = _Last(_later(old, new), old.model or new.model, (*(old.pods or _NO_POD), *(new.pods or _NO_POD)))
+            new = _Last(_later(old, new), (*(old.pods or _NO_POD), *(new.pods or _NO_POD)))
         found[key] = new
     return found
 

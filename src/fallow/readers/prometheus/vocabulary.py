@@ -50,7 +50,6 @@ class Vocabulary:
     index: str
     instance: str
     """The label of a MIG instance; empty if the UUID is its own."""
-    model: str
     loads: tuple[Load, ...]
     listed: tuple[str, ...]
     """Metrics that every GPU has one of."""
@@ -73,8 +72,8 @@ class Vocabulary:
 
     @property
     def of_listed(self) -> tuple[str, ...]:
-        """Return these labels, then those of the model and of pods."""
-        return (*self.of, self.model, *(name for pair in self.pods for name in pair))
+        """Return these labels, then those of pods."""
+        return (*self.of, *(name for pair in self.pods for name in pair))
 
 
 def _now(metric: str) -> str:
@@ -91,7 +90,6 @@ DCGM = Vocabulary(
     uuid="UUID",
     index="gpu",
     instance="GPU_I_ID",
-    model="modelName",
     # The first one is of the last second, or less, before dcgm-exporter looks. The second one is the mean of all the
     # time between two looks; it is there only where profiling is on.
     loads=(
@@ -110,7 +108,6 @@ OWN = Vocabulary(
     uuid="uuid",
     index="gpu",
     instance="",
-    model="name",
     loads=(Load("fallow_gpu_utilization_ratio", 1.0),),
     listed=("fallow_gpu_info",),
     figures={
