@@ -109,8 +109,6 @@ def machine(board: Board, now_s: float) -> View:
         "host": shortened(board.status.host, _LONGEST_NAME),
         "gpus": f"{number} {'simulated ' if board.status.simulated else ''}GPU{'' if number == 1 else 's'}",
         "models": models(board),
-        "available": f"{board.status.available or 'none'} available",
-        "counted": tuple(board.status.counted.items()),
         "is_dry_run": board.is_dry_run,
         "watched_for": coarsely(max(0.0, now_s - board.started_wall_s)),
         "config": "" if board.config is None else shortened(board.config, _LONGEST_COMMAND),
@@ -128,7 +126,6 @@ def _card(gpu: GpuStatus, board: Board) -> View:
     lasted = None if gpu.for_s is None else Timer(f"for-{part_name(gpu)}", coarsely(gpu.for_s))
     found = covering(board.protections, affected_by([gpu]), board.status.wall_s)
     return {
-        "id": f"row-{part_name(gpu)}",
         "part": part_name(gpu),
         "label": gpu.label,
         "name": _NOT_KNOWN if isinstance(gpu.name, Unknown) else shortened(gpu.name, _LONGEST_NAME),
