@@ -1,6 +1,7 @@
-"""What the dashboard says, before it is laid out: what is available, what is wasted, what is about to be stopped."""
+"""What the page says: what is available, what is wasted, what is about to be stopped, and where to look on."""
 
 import asyncio
+import html
 import pathlib
 import re
 import time
@@ -14,18 +15,24 @@ from fallow.core.money import Prices
 from fallow.core.protections import OneProcess, OneUser, Protection
 from fallow.core.unknown import Unknown
 from fallow.core.value import replace
-from fallow.interfaces.web import dashboard
-from fallow.interfaces.web.page_parts import Parts
+from fallow.interfaces.web import dashboard, view_models
 from tests.interfaces.web.boards import many, varied
+from tests.interfaces.web.histories import record
 from tests.interfaces.web.served import hall, served
 from tests.places import LIMIT_S
 
 NOW_S = 1.7e9
-MOST_BYTES = 50_000
+UUID = str(varied(NOW_S).status.gpus[1].uuid)
+LATER = Counting("nights", "bob's job", (UUID,), (), "idle", 900.0, "warn", 300.0, notice_s=600.0)
+SOON = replace(LATER, rule="hangs", fault="stuck", action="ask", in_s=18.0, notice_s=None)
 
 
 def board(**changes: object) -> Board:
     return replace(varied(NOW_S), prices=Prices(default=2.5, currency="USD"), **changes)
+
+
+def text_of(page: str) -> str:
+    return " ".join(html.unescape(re.sub(r"<[^>]+>", " ", page)).split())
 
 
 def test_idle_and_stuck_gpus_are_wasted_and_unknown_ones_are_neither_wasted_nor_available() -> None:
@@ -38,138 +45,90 @@ def test_idle_and_stuck_gpus_are_wasted_and_unknown_ones_are_neither_wasted_nor_
 
 
 def test_a_gpu_without_a_price_is_named_and_not_added_up() -> None:
-    found = board()
-    only_one = Prices(named=((str(found.status.gpus[1].uuid), 4.0),), currency="USD")
-    wasted = dashboard.wasted(replace(found, prices=only_one))
-    assert (wasted["money"], wasted["unpriced"]) == ("4.00 USD", 2)
-
-
-def test_without_any_price_no_money_is_named() -> None:
-    wasted = dashboard.wasted(replace(board(), prices=Prices()))
-    assert (wasted["number"], wasted["money"], wasted["unpriced"]) == (3, "", 0)
+    for prices, told in ((Prices(named=((UUID, 4.0),), currency="USD"), ("4.00 USD", 2)), (Prices(), ("", 0))):
+        wasted = dashboard.wasted(replace(board(), prices=prices))
+        assert (wasted["money"], wasted["unpriced"]) == told
 
 
 def test_each_tile_leads_to_its_gpu_and_says_who_and_for_how_long() -> None:
-    found = board()
-    tile = dashboard.tiles(found)[1]
-    assert tile["address"] == f"/gpus/{found.status.gpus[1].uuid}"
-    assert (tile["activity"], tile["who"], tile["lasted"].text) == (Activity.IDLE, "bob", "2h34m")
-    assert tile["load"].text == "0%"
-    assert dashboard.tiles(found)[5]["load"].text == "?", "what is not known is not 0"
-
-
-def test_mine_is_what_i_hold_or_have_claimed_and_nothing_else() -> None:
     tiles = dashboard.tiles(board())
-    assert [tile["label"] for tile in tiles if dashboard.is_shown(tile, "mine", "dan")] == ["4"]
-    assert [tile["label"] for tile in tiles if dashboard.is_shown(tile, "mine", None)] == []
-    assert [tile["label"] for tile in tiles if dashboard.is_shown(tile, "wasted", None)] == ["1", "2", "4"]
-    assert [tile["label"] for tile in tiles if dashboard.is_shown(tile, "free", None)] == ["6", "7"]
+    assert tiles[1]["address"] == f"/gpus/{UUID}"
+    assert (tiles[1]["activity"], tiles[1]["who"], tiles[1]["lasted"].text) == (Activity.IDLE, "bob", "2h34m")
+    assert tiles[1]["load"].text == "0%"
+    assert tiles[5]["load"].text == "?", "what is not known is not 0"
+    shown = {
+        show: "".join(tile["label"] for tile in tiles if dashboard.is_shown(tile, show, mine))
+        for show, mine in (("mine", "dan"), ("wasted", None), ("free", None))
+    }
+    assert shown == {"mine": "4", "wasted": "124", "free": "67"}, "what one has claimed is one's own too"
+
+
+def test_a_filled_card_shows_nobody_who_holds_it_and_a_parked_job_how_to_wake_it() -> None:
+    cards = view_models.cards(board())
+    filled = next(card for card in cards if card["activity"] is Activity.FILLED)
+    assert (filled["holders"], filled["filler"]) == ((), "")
+    assert "fah-client" in filled["because"]
+    assert "dan" in cards[4]["because"], "who has claimed it"
+    parked = "parked: ada's job 4711 (python): 20.0 GiB in host memory; fallow wake pid:4711"
+    assert [card["parked"] for card in cards if card["parked"]] == [(parked,)]
 
 
 def test_the_soonest_stop_is_first_and_what_is_kept_back_is_last_with_why() -> None:
-    uuid = str(varied(NOW_S).status.gpus[1].uuid)
-    later = Counting("nights", "bob's job", (uuid,), (), "idle", 900.0, "warn", 300.0, notice_s=600.0)
-    soon = replace(later, rule="hangs", fault="stuck", action="ask", in_s=18.0, notice_s=None)
-    kept = [
-        replace(soon, refused="too many were stopped"),
-        replace(soon, left_alone="protected"),
-        replace(soon, held_back="nobody waits"),
-        replace(soon, paused="cpu:50 is not known"),
-    ]
+    why = {
+        "refused": "too many were stopped",
+        "left_alone": "protected",
+        "held_back": "nobody waits",
+        "paused": "cpu:50 is not known",
+    }
+    kept = [replace(SOON, **{name: sentence}) for name, sentence in why.items()]
     not_due = [
-        replace(soon, fault="", action="nothing"),
-        replace(later, for_s=0.0),
-        replace(later, for_s=1.0),
-        replace(soon, not_judged="the rule is about the user ada"),
+        replace(SOON, fault="", action="nothing"),
+        replace(LATER, for_s=1.0),
+        replace(SOON, not_judged="the rule is about the user ada"),
     ]
-    found = board(counting=(later, *kept, *not_due, soon))
+    found = board(counting=(LATER, *kept, *not_due, SOON))
     assert [(stop["rule"], stop["in"].text, stop["kept"]) for stop in dashboard.stops(found)] == [
         ("hangs", "18s", ""),
         ("nights", "15m", ""),
-        ("hangs", "18s", "too many were stopped"),
-        ("hangs", "18s", "protected"),
-        ("hangs", "18s", "nobody waits"),
-        ("hangs", "18s", "cpu:50 is not known"),
+        *(("hangs", "18s", sentence) for sentence in why.values()),
     ]
     assert [stop["warned"] and stop["warned"].text for stop in dashboard.stops(found)][:2] == [None, "5m"]
-    assert dashboard.tiles(board(counting=(later,)))[1]["stops"].text == "15m", "before it was warned too"
+    assert dashboard.tiles(board(counting=(LATER,)))[1]["stops"].text == "15m", "before it was warned too"
     assert dashboard.tiles(found)[1]["stops"].text == "18s"
     assert dashboard.tiles(found)[0]["stops"] is None
 
 
-def test_a_stop_that_the_limit_holds_back_stays_on_the_page_with_the_reason(tmp_path: pathlib.Path) -> None:
-    uuid, why = str(varied(NOW_S).status.gpus[1].uuid), "5 were ended in the last 1h, and 5 may be"
-    due = Counting("nights", "bob's job 50993 (python)", (uuid,), (), "idle", 7_200.0, "ask", 0.0, refused=why)
-    with served(hall(lambda wall_s: replace(varied(wall_s), protections=(), counting=(due,))), tmp_path) as site:
-        page = site.ask("/").text
-    assert f'<em title="{why}"><span class="in">stop </span>held back</em>' in page, "on its tile"
-    stops = page.split('id="stops"')[1].split("</table>")[0]
-    assert "stop held back" in stops
-    assert f"; held back: {why}" in stops
-    assert "bob&#39;s job 50993 (python)" in stops
-
-
-@pytest.mark.parametrize("target", [OneProcess(50993, 7), OneUser("bob")])
-def test_a_tile_says_that_a_process_or_a_user_on_its_gpu_is_protected(target: OneProcess | OneUser) -> None:
-    found = board(protections=(Protection(9, target, NOW_S + 60, "", "bob"),))
-    gpus = tuple(replace(gpu, holders=_with_birth(gpu.holders, 7)) for gpu in found.status.gpus)
+@pytest.mark.parametrize("target", [OneProcess(50993, 7), OneUser("bob"), None])
+def test_a_tile_says_that_something_on_its_gpu_is_protected(target: OneProcess | OneUser | None) -> None:
+    if target is None:  # a process that holds no GPU, which only the rule knows
+        found = board(protections=(), counting=(replace(SOON, left_alone="bob protects process 9"),))
+    else:
+        found = board(protections=(Protection(9, target, NOW_S + 60, "", "bob"),))
+    gpus = tuple(replace(gpu, holders=with_birth(gpu.holders)) for gpu in found.status.gpus)
     found = replace(found, status=replace(found.status, gpus=gpus))
     assert [tile["label"] for tile in dashboard.tiles(found) if tile["protected"]] == ["1"]
-    over = replace(found, status=replace(found.status, wall_s=NOW_S + 61))
-    assert [tile["label"] for tile in dashboard.tiles(over) if tile["protected"]] == []
+    over = replace(found, status=replace(found.status, wall_s=NOW_S + 61), counting=())
+    assert not any(tile["protected"] for tile in dashboard.tiles(over))
 
 
-def test_the_protections_name_a_job_that_only_its_environment_protects(tmp_path: pathlib.Path) -> None:
-    uuid, why = str(varied(NOW_S).status.gpus[1].uuid), "the environment of pid 50993 has FALLOW_PROTECT=1"
-    rule = Counting("nights", "bob's job 50993", (uuid,), (), "idle", 0.0, "warn", 60.0, left_alone=why)
-    with served(hall(lambda wall_s: replace(varied(wall_s), protections=(), counting=(rule,))), tmp_path) as site:
+def with_birth(holders: tuple[Holder, ...] | Unknown) -> tuple[Holder, ...] | Unknown:
+    return holders if isinstance(holders, Unknown) else tuple(replace(each, birth=7) for each in holders)
+
+
+def test_a_stop_that_is_held_back_or_left_alone_stays_on_the_page_with_the_reason(tmp_path: pathlib.Path) -> None:
+    limit, environment = "5 were ended in the last 1h, and 5 may be", "pid 50993 has FALLOW_PROTECT=1"
+    due = replace(SOON, subject="bob's job 50993 (python)", for_s=7_200.0, in_s=0.0, refused=limit)
+    with served(hall(lambda at_s: replace(varied(at_s), protections=(), counting=(due,))), tmp_path / "a") as site:
         page = site.ask("/").text
-    assert f"bob&#39;s job 50993 is protected: {why}" in page
+    assert f'<em title="{limit}"><span class="in">stop </span>held back</em>' in page, "on its tile"
+    stops = text_of(page.split('id="stops"')[1].split("</section>")[0])
+    assert f"; held back: {limit}" in stops
+    assert "held by 1 process, nothing ran in the last 14 s" in stops, "why the GPU counts as idle"
+    alone = replace(LATER, subject="bob's job 50993", left_alone=environment)
+    with served(hall(lambda at_s: replace(varied(at_s), protections=(), counting=(alone,))), tmp_path / "b") as site:
+        page = text_of(site.ask("/").text)
+    assert f"bob's job 50993 is protected: {environment}" in page
     assert "Nothing is on protection" not in page
-
-
-def test_a_tile_says_that_a_rule_leaves_its_job_alone_for_a_process_that_holds_no_gpu() -> None:
-    found = board(protections=())
-    uuid = str(found.status.gpus[1].uuid)
-    rule = Counting(
-        "nights", "bob's job", (uuid,), (), "idle", 0.0, "warn", 60.0, left_alone="bob protects process 9"
-    )
-    tiles = dashboard.tiles(replace(found, counting=(rule,)))
-    assert [tile["label"] for tile in tiles if tile["protected"]] == ["1"]
-
-
-def _with_birth(holders: tuple[Holder, ...] | Unknown, birth: int) -> tuple[Holder, ...] | Unknown:
-    return holders if isinstance(holders, Unknown) else tuple(replace(each, birth=birth) for each in holders)
-
-
-def test_what_64_gpus_tell_in_a_second_is_small_when_every_figure_changes(tmp_path: pathlib.Path) -> None:
-    boards = hall()
-    before = many(time.time(), 64)
-    moved = tuple(
-        replace(
-            gpu,
-            for_s=(gpu.for_s or 0.0) + 3_600,
-            temperature_c=71,
-            power_w=333.0,
-            recent=replace(gpu.recent, mean=0.37),
-        )
-        for gpu in before.status.gpus
-    )
-
-    boards.publish(before)
-    with served(boards, tmp_path) as site:
-        watchers = site.app.state.watchers
-
-        def rendered() -> Parts:
-            return asyncio.run_coroutine_threadsafe(watchers._render(), watchers._loop).result(LIMIT_S)
-
-        first = rendered()
-        boards.publish(replace(before, status=replace(before.status, gpus=moved)))
-        sent = rendered().since(first)
-    assert b'"load-63":"37%"' in sent
-    assert b'"bar-63":"37"' in sent
-    assert b"tile-63" not in sent, "the tile itself is as it was"
-    assert len(sent) < MOST_BYTES
 
 
 def test_a_part_whose_times_went_on_is_the_same_as_if_it_were_rendered_anew(tmp_path: pathlib.Path) -> None:
@@ -208,15 +167,63 @@ def test_every_gpu_that_is_available_is_named_in_ranges() -> None:
 def test_the_filter_in_use_is_marked_and_one_that_does_not_exist_is_named(
     tmp_path: pathlib.Path, show: str, labels: str
 ) -> None:
-    with served(hall(varied), tmp_path) as site:
-        page = site.ask(f"/?show={show}").text
-        mine = site.ask("/?show=mine").text
-        plain = site.ask("/").text
-    shown = re.findall(r'<li id="slot-(\d+)" data-of="\d+">', page)
-    assert "".join(shown) == labels
+    with served(hall(lambda at_s: replace(varied(at_s), counting=(SOON,))), tmp_path) as site:
+        page, mine = site.ask(f"/?show={show}").text, site.ask("/?show=mine").text
+    assert "".join(re.findall(r'<li id="slot-(\d+)" data-of="\d+">', page)) == labels
     chips = page.split('aria-label="Which GPUs are shown"')[1].split("</nav>")[0]
     marked = re.findall(r'href="([^"]*)" aria-current="true"', chips)
     assert marked == (["/"] if show == "nonsense" else [f"/?show={show}"])
     assert ("There is no filter &#39;nonsense&#39;" in page) == (show == "nonsense")
+    assert ('data-on="1" hidden' in page) == (show == "available"), "a stop is shown where its GPU is"
     assert "Which GPUs are yours is not known here" in mine
-    assert 'class="note" role="status"' not in plain
+
+
+def test_each_page_leads_to_each_section_of_the_main_page(tmp_path: pathlib.Path) -> None:
+    with served(hall(varied), tmp_path) as site:
+        main, gpu = site.ask("/").text, site.ask("/gpus/1").text
+    places = re.findall(r'<li><a href="/#([a-z-]+)">([^<]+)</a>', main)
+    assert [name for _, name in places] == ["Stops due", "Why stopped", "Who wastes most", "Protections"]
+    for place, _ in places:
+        assert f'id="{place}"' in main
+        assert f'href="/#{place}"' in gpu
+
+
+def test_the_first_figures_name_who_wasted_most_this_week_even_a_user_called_nobody(tmp_path: pathlib.Path) -> None:
+    plain = board(fillers=(), guards=())
+    gpus = list(plain.status.gpus)
+    gpus[1] = replace(gpus[1], holders=(Holder(50_993, 2**30, user="nobody", command="python x.py", birth=9),))
+    dark = tuple(replace(gpu, power_w=Unknown("no meter"), temperature_c=Unknown("no meter")) for gpu in gpus)
+    shown = replace(plain, status=replace(plain.status, gpus=dark, wall_s=time.time()))
+    record(tmp_path, shown, 240)
+    with served(hall(lambda _: shown), tmp_path) as site:
+        page, user = site.ask("/").text, site.ask("/users/nobody").text
+    waste = text_of(page.split('id="waste-title"')[1].split("</section>")[0])
+    assert re.search(r"Most in 7 days : \w+ 4m , 0\.1\d USD", waste), waste
+    assert '<a href="/users/nobody">nobody</a>' in page.split('id="cost-title"')[1].split("</section>")[0]
+    assert "Not known in that time: power, temperature." in page
+    assert 'id="plot-power"' not in page, "an empty grid says less"
+    assert 'id="fillers-title"' not in page
+    assert "There are no fillers and no guards." in text_of(page)
+    assert user.index("What was stopped or done, and why") < user.index("Hours and money")
+
+
+def test_the_page_of_a_gpu_says_when_its_job_is_stopped_and_how_to_protect_it_without_a_token(
+    tmp_path: pathlib.Path,
+) -> None:
+    with served(hall(lambda at_s: replace(varied(at_s), counting=(SOON,))), tmp_path) as site:
+        page, free = site.ask("/gpus/1").text, site.ask("/gpus/7").text
+        tile = text_of(site.ask("/").text.split('id="gpu-1"')[1].split("</a>")[0])
+    head = text_of(page.split('id="now-title"')[0])
+    assert "stops in 18s" in head
+    assert "fallow protect 1 --for 2h" in head
+    assert "fallow protect" not in free, "a free GPU has nothing to protect"
+    assert re.search(r"protected 1h(30|29)m by bob", tile)
+
+
+def test_tiles_of_jobs_that_are_all_called_python_name_their_pids() -> None:
+    found = board()
+    jobs = tuple(
+        replace(gpu, holders=(Holder(90 + gpu.index, 1, user="bob", command="python"),)) for gpu in found.status.gpus
+    )
+    tiles = dashboard.tiles(replace(found, status=replace(found.status, gpus=jobs)))
+    assert [tile["what"] for tile in tiles][1:3] == ["python pid 91", "python pid 92"]
