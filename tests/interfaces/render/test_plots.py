@@ -36,10 +36,7 @@ def test_each_stretch_without_a_gap_is_a_line_of_its_own() -> None:
     plot = made([0.5, 0.5, None, 1.0])["utilization"]
     assert plot.lines == ("M0.0 50.0H500.0", "M750.0 0.0H1000.0")
     assert plot.areas == ("M0.0 50.0H500.0V100H0.0Z", "M750.0 0.0H1000.0V100H750.0Z")
-
-
-def test_a_line_has_a_level_for_each_step() -> None:
-    assert made([0.0, 1.0])["utilization"].lines == ("M0.0 100.0H500.0V0.0H1000.0",)
+    assert made([0.0, 1.0])["utilization"].lines == ("M0.0 100.0H500.0V0.0H1000.0",), "a level for each step"
 
 
 def test_a_step_tells_its_time_its_value_and_who_it_was() -> None:
@@ -85,19 +82,9 @@ def test_without_a_price_it_is_the_number_of_idle_gpus() -> None:
     assert len(plot.bars) == 1, "equal neighbours are one bar"
 
 
-def test_where_no_gpu_was_idle_that_is_said_and_no_part_of_a_minute() -> None:
-    free = Step(begin_ms=0, end_ms=30_000, gpus=1, spent_ms={Activity.FREE: 30_000})
-    *_, plot = plots([free], HOUR, UTC, Prices())
-    assert (plot.title, plot.told) == ("Idle GPUs", "none")
-
-
 def test_many_users_are_the_first_three_and_how_many_more() -> None:
     steps = [Step(BEGIN_MS, BEGIN_MS + 30_000, 1, 0.1, users=("ada", "?", "carol", "dan", "erin"))]
     assert plots(steps, HOUR, UTC, DOLLARS)[0].spots[0].text == "15:00:00: 10%; ada, somebody, carol and 2 more"
-
-
-def test_no_steps_are_no_plots() -> None:
-    assert plots((), HOUR, UTC, DOLLARS) == ()
 
 
 def test_a_step_of_which_only_a_part_was_watched_costs_as_much_an_hour_as_that_part() -> None:

@@ -1,7 +1,7 @@
 """The last day of a GPU, as a strip."""
 
 from fallow.core.activity import Activity
-from fallow.interfaces.web.day import DAY_MS, STEP_MS, STEPS, paths
+from fallow.interfaces.web.day import STEP_MS, paths
 
 SINCE_MS = 1_700_000_100_000
 
@@ -25,11 +25,3 @@ def test_each_step_has_what_took_most_of_it_and_a_gap_stays_empty() -> None:
 
 def test_what_began_before_the_day_is_cut_at_its_edge() -> None:
     assert paths([(at(-5), at(2), Activity.IDLE)], SINCE_MS) == ((Activity.IDLE, "M0 0h2v1h-2z"),)
-
-
-def test_a_strip_has_a_bound_however_often_the_activity_changed() -> None:
-    long_ms, turns = 200_000, (Activity.BUSY, Activity.IDLE)
-    begins = [SINCE_MS + n * long_ms for n in range(DAY_MS // long_ms)]
-    flicker = [(begin, begin + long_ms, turns[n % 2]) for n, begin in enumerate(begins)]
-    drawn = paths(flicker, SINCE_MS)
-    assert sum(len(path) for _, path in drawn) < STEPS * len("M479 0h1v1h-1z")

@@ -41,23 +41,16 @@ def test_all_steps_of_one_stop_are_one_row_with_their_times_and_reasons() -> Non
     assert isinstance(lines, list)
     assert [each["because"] for each in lines] == [f"reason {number}" for number in range(1, 8)]
     assert [each["at"] for each in lines][:2] == ["00:16:41", "00:16:42"]
+    (begun,) = rows(*STOP[:5])
+    assert (begun["what"], begun["before"]) == ("asked to end", "warned"), "how far it has come"
 
 
-def test_lines_that_stop_nobody_stay_rows_of_their_own() -> None:
+def test_lines_that_stop_nobody_and_other_stops_are_rows_of_their_own_and_the_newest_is_first() -> None:
     found = rows(line(1, "starts", subject="filler a"), line(2, "yields", subject="filler a"), *STOP[:1])
     assert [row["lines"] for row in found] == [[], [], []]
-
-
-def test_two_stops_of_one_name_are_two_rows_and_the_newest_is_first() -> None:
     again = [line(event.id + 10, event.finding, event.step, event.kind) for event in STOP]
     other = line(9, "stopped", "stopped", "outcome", "bob's job 8 (sh)")
-    found = rows(*STOP, other, *again)
-    assert [row["number"] for row in found] == [17, 9, 7]
-
-
-def test_a_stop_that_is_under_way_says_how_far_it_has_come() -> None:
-    (row,) = rows(*STOP[:5])
-    assert (row["what"], row["before"]) == ("asked to end", "warned")
+    assert [row["number"] for row in rows(*STOP, other, *again)] == [17, 9, 7]
 
 
 def test_a_warning_that_was_cancelled_ends_a_row() -> None:
@@ -66,26 +59,18 @@ def test_a_warning_that_was_cancelled_ends_a_row() -> None:
     assert found[1]["because"] == "reason 3", "why it was cancelled"
 
 
-def test_a_protection_that_cancels_a_warning_is_not_told_as_one_by_the_rule(tmp_path: pathlib.Path) -> None:
-    journal = Journal(str(tmp_path / "state"), lambda: 1_794_000_000.0, print)
-    for step, because in (("warn", "idle for 2m"), ("cancel_warning", "games protects GPU 1")):
-        reason = Reason("told", sentence=because, step=step, rule="forgotten")
-        journal.action(JOB, step, reason, ["pid:7@8"])
-    journal.close()
-    with served(hall(varied), tmp_path) as site:
-        text = site.ask("/").text
-    assert 'games protects GPU 1 <span class="quiet">the warning was by rule</span> forgotten' in text
-
-
 def test_the_page_has_a_stop_as_one_row_and_what_others_wrote_in_it_is_text(tmp_path: pathlib.Path) -> None:
     journal = Journal(str(tmp_path / "state"), lambda: 1_794_000_000.0, print)
     name = "ada's job 7 (<script>alert(1)</script>)"
     journal.action(name, "ask the job to end with SIGTERM", Reason("by_hand", user="ada", step="ask"), ["pid:7@8"])
     journal.outcome(name, "stopped", Reason("told", sentence="<b>gone</b>", step="stopped"), ["pid:7@8"])
+    for step, because in (("warn", "idle for 2m"), ("cancel_warning", "games protects GPU 1")):
+        journal.action(JOB, step, Reason("told", sentence=because, step=step, rule="forgotten"), ["pid:9@8"])
     journal.close()
     with served(hall(varied), tmp_path) as site:
         text = site.ask("/").text
-    assert text.count('<details class="steps"') == 1
+    assert text.count('<details class="steps"') == 2
     assert "stopped by hand by ada" in text
     assert "<script>alert" not in text
     assert "<b>gone" not in text
+    assert 'games protects GPU 1 <span class="quiet">the warning was by rule</span> forgotten' in text

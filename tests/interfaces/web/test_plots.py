@@ -39,8 +39,6 @@ def plot(page: str, name: str) -> str:
     return page.split(f'<figure class="plot plot-{name}">')[1].split("</figure>", maxsplit=1)[0]
 
 
-@pytest.mark.engine
-@pytest.mark.more
 def test_the_page_has_the_plots_of_all_gpus_and_leads_to_those_of_each(site: Site) -> None:
     page = site.ask("/?span=1h").text
     assert [name for name in NAMES if f"plot-{name}" not in page] == []
@@ -48,22 +46,11 @@ def test_the_page_has_the_plots_of_all_gpus_and_leads_to_those_of_each(site: Sit
     assert re.search(r'href="/gpus/[^"]+\?span=1h#plots"', page)
     assert 'href="/?span=1h#plots" aria-current="true"' in page
     assert "Each value is the mean of 8 GPUs." in page
-    assert re.search(r"As of \d\d:\d\d", page), "the cost is older than the plots"
+    assert re.search(r"As of \d\d:\d\d:\d\d, from \d+ \w{3}, \d\d:\d\d on\.", page.split('id="plots"')[1])
+    assert re.search(r'<p class="quiet">As of \d\d:\d\d:\d\d\.</p>', page), "the cost is of another moment"
+    assert plot(page, "utilization").count('class="line"') == 2, "before and after nobody looked"
 
 
-@pytest.mark.parametrize("span", SPANS)
-@pytest.mark.engine
-@pytest.mark.more
-def test_cost_and_plots_each_say_as_of_when_they_are(site: Site, span: str) -> None:
-    """Each is kept for a while, and not for the same while; a plot begins with a whole step."""
-    page = site.ask(f"/?span={span}").text
-    plots = page.split('id="plots"')[1]
-    assert re.search(r"As of \d\d:\d\d:\d\d, from \d+ \w{3}, \d\d:\d\d on\.", plots)
-    assert re.search(r'<p class="quiet">As of \d\d:\d\d:\d\d\.</p>', page)
-
-
-@pytest.mark.engine
-@pytest.mark.more
 def test_a_plot_needs_no_script_to_tell_time_value_and_who_it_was(site: Site) -> None:
     titles = re.findall(r"<title>([^<]*)</title>", plot(site.ask("/?span=1h").text, "power"))
     assert len(titles) == 120
@@ -71,24 +58,12 @@ def test_a_plot_needs_no_script_to_tell_time_value_and_who_it_was(site: Site) ->
     assert re.fullmatch(r"\d\d:\d\d:\d\d: \d+ W; .*and \d more", last), last
 
 
-@pytest.mark.engine
-@pytest.mark.more
-def test_a_gap_is_drawn_as_a_gap(site: Site) -> None:
-    drawn = plot(site.ask("/?span=1h").text, "utilization")
-    assert drawn.count('class="line"') == 2, "before and after nobody looked"
-
-
-@pytest.mark.engine
-@pytest.mark.more
-def test_a_span_that_does_not_exist_is_a_day_and_markup_in_it_stays_text(site: Site) -> None:
+def test_a_span_that_does_not_exist_is_a_day_and_without_history_nothing_is_drawn(
+    site: Site, tmp_path: pathlib.Path
+) -> None:
     page = site.ask("/?span=%3Cscript%3E").text
     assert 'href="/?span=24h#plots" aria-current="true"' in page
     assert "<script>" not in page
-
-
-@pytest.mark.engine
-@pytest.mark.more
-def test_without_history_the_page_says_so_and_draws_nothing(tmp_path: pathlib.Path) -> None:
     with served(hall(varied), tmp_path) as empty:
         page = empty.ask("/").text
     assert "Nothing was recorded in that time." in page
