@@ -2,11 +2,10 @@
 
 import io
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fallow.interfaces.render.grid import Column, Screen, Styled, cells, folded_to
+from fallow.interfaces.render.grid import Column, Screen, cells, folded_to
 
 WORDS = st.text(st.characters(codec="utf-8", exclude_categories=("Cc", "Cs", "Zl", "Zp")), max_size=60)
 
@@ -55,19 +54,3 @@ def test_a_story_that_does_not_fit_is_folded_and_the_rest_is_not() -> None:
         "           holds it",
         "10   100%  x",
     ]
-
-
-class Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
-
-
-@pytest.mark.parametrize(
-    ("variables", "coloured"),
-    [({"TERM": "xterm"}, True), ({"TERM": "xterm", "NO_COLOR": ""}, False), ({"TERM": "dumb"}, False), ({}, False)],
-)
-def test_colour_is_for_terminals_that_have_it_and_people_who_want_it(
-    variables: dict[str, str], coloured: bool
-) -> None:
-    assert ("\x1b[32m" in Screen(Terminal(), variables).styled(Styled("free", "green"))) is coloured
-    assert Screen(io.StringIO(), variables).styled(Styled("free", "green")) == "free"

@@ -170,6 +170,7 @@ def test_the_name_of_a_gpu_is_shown_where_it_differs() -> None:
         (Outlook(2890.0, warns_in_s=2290.0), "stops in 48m (warned in 38m)"),
         (Outlook(None, 1799.0), "protected 30m"),
         (Outlook(None, inf), "protected"),
+        (Outlook(left_alone="the environment of pid 7 has FALLOW_PROTECT=1"), "protected"),
         (Outlook(None, LOST), "protection unknown"),
         (Outlook(killed_in_s=8.4), "killed in 8s (asked to end)"),
         (Outlook(kept_back="5 were ended in the last 1h, and 5 may be"), "stop held back"),
@@ -180,12 +181,6 @@ def test_what_follows_for_a_gpu_is_in_its_line(outlook: Outlook, words: str) -> 
     made = drawn(shown(status, outlooks={"0": outlook}), 120)
     assert words in made[2]
     assert words not in made[3]
-
-
-def test_a_protection_s_end_is_never_cut_to_another_time() -> None:
-    line = gpu(0, Activity.IDLE, 6900.0, holders=(holder("somebody", "python3 train.py --with a very long line", 3),))
-    status = shown(machine(line), outlooks={"0": Outlook(None, 6960.0)})
-    assert "protected 1h56m" in drawn(status, 80)[2]
 
 
 def test_of_a_long_note_the_protection_is_kept_and_of_a_long_line_the_command_is_cut() -> None:
@@ -203,27 +198,18 @@ def test_of_a_long_note_the_protection_is_kept_and_of_a_long_line_the_command_is
     assert "options" not in made
 
 
-def test_a_job_that_rules_leave_alone_is_protected_without_an_end() -> None:
-    status = machine(gpu(0, Activity.IDLE, 60.0))
-    told = shown(status, outlooks={"0": Outlook(left_alone="the environment of pid 7 has FALLOW_PROTECT=1")})
-    assert " protected " in drawn(told, 80)[2]
-
-
-def test_a_load_of_two_per_cent_fills_no_fifth_of_the_bar() -> None:
-    assert "░░░░░    2%" in drawn(shown(machine(gpu(0, Activity.BUSY, utilization=0.02))), 80)[2]
-
-
 def test_a_narrow_screen_says_when_a_job_is_stopped_and_not_when_it_is_warned() -> None:
     status = shown(machine(gpu(0, Activity.IDLE, 60.0)), outlooks={"0": Outlook(2890.0, warns_in_s=2290.0)})
     assert "stops in 48m" in drawn(status, 80)[2]
     assert "warned" not in drawn(status, 80)[2]
 
 
-def test_the_bar_is_for_terminals_and_has_no_letters_that_these_cannot_show() -> None:
-    status = shown(machine(gpu(0, Activity.BUSY, utilization=0.41)))
-    assert "██░░░   41%" in drawn(status, 80)[2]
-    assert "█" not in drawn(status, 80, TERM="dumb")[2]
-    assert "█" not in drawn(status, 80, io.StringIO())[2]
+def test_the_bar_is_for_terminals_and_is_empty_for_two_per_cent() -> None:
+    for load, told in ((0.41, "██░░░   41%"), (0.02, "░░░░░    2%")):
+        status = shown(machine(gpu(0, Activity.BUSY, utilization=load)))
+        assert told in drawn(status, 80)[2]
+        assert "░" not in drawn(status, 80, TERM="dumb")[2]
+        assert "░" not in drawn(status, 80, io.StringIO())[2]
 
 
 def test_colour_is_forced_and_forbidden_by_the_environment() -> None:

@@ -14,7 +14,6 @@ from fallow.core.value import replace
 from fallow.engine.daemon.publisher import Publisher
 from fallow.engine.history.journal import Journal
 from fallow.engine.history.writer import HistoryWriter
-from fallow.interfaces.render import as_json
 from tests.conftest import Fallow
 from tests.engine.history.life import life
 from tests.interfaces.web.boards import board, card, process, varied
@@ -50,14 +49,6 @@ def test_status_is_what_the_command_prints(site: Site, simulated: Fallow) -> Non
     lost = answer["gpus"][5]
     assert lost["power_w"] is None
     assert lost["unknown"]["power_w"] == "the GPU is lost"
-
-
-def test_status_is_the_board_to_the_last_value(tmp_path: pathlib.Path) -> None:
-    made = hall(varied)
-    assert made.board is not None
-    told = as_json.status(made.board.status, made.board.protections, made.board.counting)
-    with served(made, tmp_path) as site:
-        assert site.ask("/api/v1/status").json == json.loads(json.dumps(told))
 
 
 def test_fillers_guards_and_events_are_there(site: Site) -> None:

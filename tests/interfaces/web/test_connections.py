@@ -80,13 +80,6 @@ def test_of_too_many_connections_the_new_ones_end(site: Site, monkeypatch: pytes
     assert site.ask("/healthz").status == 200
 
 
-def test_who_ends_the_half_by_which_they_send_is_answered(site: Site) -> None:
-    with connected(site) as asking:
-        asking.sendall(ASKS)
-        asking.shutdown(socket.SHUT_WR)
-        assert b"200 OK" in rest_of(asking)
-
-
 def test_who_goes_away_in_the_middle_of_a_body_leaves_no_traceback(
     site: Site, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -124,12 +117,11 @@ def test_whose_a_connection_is_the_kernel_tells_until_it_is_closed() -> None:
 
 
 @pytest.mark.parametrize("origin", ["http://[", "http://[::1"])
-@pytest.mark.parametrize("path", ["/", "/login", "/metrics", "/api/v1/status", "/static/page.css", "/none"])
 def test_an_origin_that_makes_no_sense_is_a_bad_request_and_no_line(
-    site: Site, caplog: pytest.LogCaptureFixture, origin: str, path: str
+    site: Site, caplog: pytest.LogCaptureFixture, origin: str
 ) -> None:
-    for method in ("GET", "POST"):
-        assert site.ask(path, method, headers={"origin": origin}).status == 400
+    for path in ("/", "/login", "/api/v1/status", "/none"):
+        assert site.ask(path, "POST", headers={"origin": origin}).status == 400
     assert caplog.records == []
 
 
@@ -152,11 +144,10 @@ def test_a_form_of_too_many_fields_is_a_bad_request(site: Site) -> None:
     assert site.ask("/login", "POST", body, headers).status == 400
 
 
-@pytest.mark.parametrize("path", ["/", "/metrics", "/api/v1/status", "/static/page.css", "/stream", "/no"])
-def test_head_says_what_get_would_without_its_body(site: Site, path: str) -> None:
-    answer = site.ask(path, "HEAD")
-    assert answer.status == (404 if path == "/no" else 200)
-    assert answer.body == b""
+def test_head_says_what_get_would_without_its_body(site: Site) -> None:
+    for path in ("/", "/metrics", "/stream", "/no"):
+        answer = site.ask(path, "HEAD")
+        assert (answer.status, answer.body) == (404 if path == "/no" else 200, b"")
 
 
 def test_a_wrong_name_is_told_to_programs_as_json(site: Site) -> None:
