@@ -147,14 +147,6 @@ def test_a_daemon_on_simulated_gpus_answers_only_who_simulates_the_same(
     assert same["gpus"][0]["for_s"] is not None, "another word for the same machine"
 
 
-def test_a_real_daemon_answers_only_who_does_not_simulate(world: World, fallow: Fallow, start_daemon: Start) -> None:
-    start_daemon(fallow.environ)
-    assert told(fallow, "status", "--json")["gpus"][7]["for_s"] is not None
-    simulated = fallow("status", "--json", "-v", FALLOW_SIMULATE="8xH100")
-    assert json.loads(simulated.stdout)["gpus"][7]["for_s"] is None
-    assert "the daemon is on real GPUs" in simulated.stderr
-
-
 HANG_UP = b""
 
 
@@ -261,29 +253,6 @@ def test_an_impostor_is_not_believed(open_folder: pathlib.Path) -> None:
     assert code == 0
     assert f"runs as user {BOB}, which is neither root nor you" in err
     assert len(json.loads(out)["gpus"]) == 2
-
-
-@pytest.mark.as_root
-def test_a_hold_is_in_the_name_of_who_asks_and_only_they_or_root_release_it(
-    open_folder: pathlib.Path, start_daemon: Start
-) -> None:
-    users = Users(open_folder)
-    state = open_folder / "state"
-    start_daemon({**users.environ, "FALLOW_STATE_DIR": str(state)})
-    environ = {**users.environ, "FALLOW_STATE_DIR": str(open_folder)}
-    users.environ = {**environ, "FALLOW_CLAIM_DIR": "/nonexistent/claims"}
-    assert users.run(ADA, "protect", "--for", "1h", "--why", "mine")[0] == 0, "though ada cannot reach the folder"
-    (file,) = (open_folder / "claims").glob("protection-*")
-    assert file.stat().st_uid == ADA
-    number = file.name.removeprefix("protection-")
-    assert f"{ADA} protects all (protection {number}): mine" in users.run(BOB, "protect", "--list")[1]
-    code, _, err = users.run(BOB, "protect", "--release", number)
-    assert code == 77
-    assert f"protection {number} is {ADA}'s; only {ADA} or root can release it" in err
-    assert users.run(ADA, "protect", "--release", number)[0] == 0
-    assert users.run(ADA, "protect", "--for", "1h")[0] == 0
-    (file,) = (open_folder / "claims").glob("protection-*")
-    assert users.run(0, "protect", "--release", file.name.removeprefix("protection-"))[0] == 0
 
 
 @pytest.mark.as_root

@@ -110,16 +110,13 @@ def test_a_crowd_of_owners_has_no_more_than_500_series() -> None:
     assert text.count("\nfallow_holder_idle_seconds{") == 500
 
 
-def test_a_guard_is_in_one_phase_and_in_none_of_the_others(families: dict[str, Metric]) -> None:
-    """F7"""
+def test_a_guard_is_in_one_phase_and_what_is_not_known_is_not_told(families: dict[str, Metric]) -> None:
     phases = {phase: value(families, "fallow_guard_phase", guard="weekend", phase=phase) for phase in Phase}
     assert phases == {phase: [1.0 if phase is Phase.ARMED else 0.0] for phase in Phase}
-
-
-def test_what_is_not_known_is_not_told(families: dict[str, Metric]) -> None:
     for name in ("power_watts", "temperature_celsius", "utilization_ratio", "memory_used_bytes", "holders"):
         assert value(families, f"fallow_gpu_{name}", gpu="5") == [], "a lost card has no reading, not a zero"
     assert value(families, "fallow_gpu_activity", gpu="5", activity="unknown") == [1.0]
+    assert value(families, "fallow_unknown_readings_total", reading="holders", reason="pid N is gone") == [3.0]
 
 
 @pytest.mark.parametrize("activity", [Activity.IDLE, Activity.UNKNOWN])
@@ -131,10 +128,6 @@ def test_who_holds_a_gpu_for_an_unknown_time_has_not_held_it_for_no_time(activit
     text = exposed(board, 0, "")[0].decode()
     assert "\nfallow_holder_memory_bytes{" in text
     assert "\nfallow_holder_idle_seconds{" not in text
-
-
-def test_reasons_with_numbers_are_one_series(families: dict[str, Metric]) -> None:
-    assert value(families, "fallow_unknown_readings_total", reading="holders", reason="pid N is gone") == [3.0]
 
 
 def test_those_who_ask_for_openmetrics_get_it() -> None:

@@ -1,7 +1,6 @@
 """Jobs are stopped from the page by their own person, who has read before what will be stopped."""
 
 import os
-import pathlib
 import subprocess
 from collections.abc import Iterator
 from urllib.parse import urlencode
@@ -127,11 +126,11 @@ def test_whoever_has_no_token_of_their_own_stops_nothing_and_reads_why(page: Pag
     assert elsewhere.status == 401
 
 
-@pytest.mark.parametrize("subject", ["", "all", "--yes", "user:root", "slurm:1", "gpu:0%0a--yes", "%3Cscript%3E"])
-def test_what_names_no_job_is_refused_in_a_sentence(page: Page, subject: str) -> None:
-    answer = page.ask("/stops", f"subject={subject}")
-    assert (answer.status, "name a GPU or a process to stop" in answer.text) == (422, True)
-    assert "<script>" not in answer.text
+def test_what_names_no_job_is_refused_in_a_sentence(page: Page) -> None:
+    for subject in ("", "all", "--yes", "user:root", "slurm:1", "gpu:0%0a--yes", "%3Cscript%3E"):
+        answer = page.ask("/stops", f"subject={subject}")
+        assert (answer.status, "name a GPU or a process to stop" in answer.text) == (422, True)
+        assert "<script>" not in answer.text
 
 
 def test_what_was_refused_is_a_sentence_on_the_page(page: Page) -> None:
@@ -150,8 +149,3 @@ def test_only_a_person_gets_a_button_to_stop(page: Page) -> None:
     assert 'action="/stops"' not in page.ask("/", token=TOKEN).text
     assert 'action="/protections"' in page.ask("/", token=TOKEN).text
     assert 'class="act"' not in page.site.ask("/").text
-
-
-def test_without_persons_in_the_config_nobody_stops_anything(tmp_path: pathlib.Path) -> None:
-    with served(hall(varied), tmp_path) as site:
-        assert site.ask("/stops", "POST", "subject=gpu:0", FORM).status == 403

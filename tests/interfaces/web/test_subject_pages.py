@@ -19,7 +19,6 @@ from fallow.core.visibility import ANYBODY, seen_by
 from fallow.engine.history.journal import Journal
 from fallow.engine.machine.clock import SystemClock
 from tests.interfaces.web.boards import varied
-from tests.interfaces.web.browsing import a_browser
 from tests.interfaces.web.histories import record
 from tests.interfaces.web.served import Site, hall, served
 from tests.reasons import said
@@ -194,25 +193,6 @@ def test_programs_get_what_is_plotted(site: Site) -> None:
     assert set(held[-1]["spent"]) == {"idle_s"}
     assert all(one["utilization"] is None for one in bobs if not one["gpus"]), "unknown is null, not zero"
     assert site.ask("/api/v1/series?subject=user:nobody").status == 404
-
-
-@pytest.mark.engine
-@pytest.mark.more
-def test_a_person_goes_from_a_gpu_to_its_user_and_back(site: Site) -> None:
-    with a_browser() as browser:
-        page = browser.new_page(viewport={"width": 390, "height": 800})
-        wrong: list[str] = []
-        page.on("pageerror", lambda error: wrong.append(str(error)))
-        page.on("console", lambda message: wrong.append(message.text) if message.type == "error" else None)
-        page.goto(f"{site.url}/gpus/1?span=1h")
-        assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth"), "it fits a phone"
-        page.locator("#plot-utilization").click()
-        assert re.match(r"\d\d:\d\d:\d\d: ", page.locator(".plot-utilization .plot-told").text_content())
-        page.get_by_role("link", name="bob").first.click()
-        assert page.locator("h1").text_content() == "bob"
-        page.get_by_role("link", name="All GPUs of box").click()
-        page.wait_for_url(f"{site.url}/")
-        assert wrong == []
 
 
 def test_a_long_past_of_a_user_is_made_of_whole_stops(tmp_path: pathlib.Path) -> None:
