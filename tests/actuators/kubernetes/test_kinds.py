@@ -7,10 +7,15 @@ import pytest
 
 from fallow.actuators.kubernetes.stop import Stop, stop
 from fallow.actuators.kubernetes.wake import wake
+from fallow.core.actions import CancelWarning, Warn
 from fallow.core.findings import Outcome
 from fallow.core.kube_api import CONFLICT, NOT_FOUND, KubeAnswer, Question
 from fallow.core.kubernetes import KINDS, QUEUE, KubeObject
+from fallow.core.reasons import Reason
 from fallow.core.unknown import Unknown
+from fallow.engine.cluster.kubernetes import KubernetesEngine
+from fallow.engine.machine.clock import SystemClock
+from tests.readers.kubernetes.broken_api import pod
 
 Body = dict[str, Any]
 
@@ -25,6 +30,8 @@ class Objects:
         plural = question.resource.plural
         if question.does == "list":
             return KubeAnswer(200, {"items": [self.found[plural]] if plural in self.found else []})
+        if question.does == "create":
+            return KubeAnswer(201, {})
         if plural not in self.found:
             return KubeAnswer(NOT_FOUND)
         there = self.found[plural]
@@ -108,3 +115,17 @@ def test_a_job_that_this_cluster_cannot_suspend_is_left_as_it_was() -> None:
     done = stopped(api, "Job")
     assert (done.ok, "cannot suspend a Job" in done.words) == (False, True)
     assert api.found["jobs"]["metadata"]["annotations"] == {}
+
+
+def test_a_warning_is_written_on_the_object_and_taken_back() -> None:
+    it = made("it", {"replicas": 2})
+    above = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "it", "uid": "uid-it", "controller": True}
+    runs = pod("a", ownerReferences=[above])
+    engine = KubernetesEngine(Objects(deployments=it, pods=runs), SystemClock())
+    jobs = engine.look().jobs
+    assert not isinstance(jobs, Unknown)
+    (job,) = jobs
+    assert engine.warn(job, Warn(Reason("idle", for_s=3600.0, readings="nothing ran"), 600.0)).ok
+    assert set(it["metadata"]["annotations"]) == {"fallow.idle-since", "fallow.stops-at"}
+    assert engine.cancel(job, CancelWarning(Reason("works", readings="it works"))).ok
+    assert it["metadata"]["annotations"] == {}

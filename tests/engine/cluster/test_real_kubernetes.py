@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from fallow.core.actions import Ask, CancelWarning, Warn
+from fallow.core.actions import Ask, Warn
 from fallow.core.cluster import ClusterJob
 from fallow.core.reasons import Reason
 from fallow.core.unknown import Unknown
@@ -76,44 +76,6 @@ def annotations(space: Namespace, kind: str) -> dict[str, str]:
     return found
 
 
-def test_a_warning_is_taken_back_also_from_what_was_protected_meanwhile(
-    engine: KubernetesEngine, space: Namespace
-) -> None:
-    space.run("Deployment", "llama")
-    job = only_job(engine, space)
-    assert engine.warn(job, Warn(IDLE, 600.0)).ok
-    space.annotate("Deployment", "llama", {"fallow.protect": "yes"})
-    taken_back = engine.cancel(job, CancelWarning(Reason("works", readings="it works")))
-    assert taken_back.ok, taken_back.words
-    assert "fallow.stops-at" not in annotations(space, "Deployment")
-    assert {each["reason"] for each in space.events("llama")} == {"FallowIdle", "FallowWarningCancelled"}
-
-
-def test_what_people_protect_is_said_to_be_protected_and_not_stopped(
-    engine: KubernetesEngine, space: Namespace, plane: ControlPlane
-) -> None:
-    space.run("Deployment", "by-itself", fallow_protect="yes")
-    space.run("Deployment", "for-a-time")
-    space.annotate("Deployment", "for-a-time", {"fallow.protect-until": "2999-01-01T00:00:00Z"})
-    space.run("Deployment", "ended", replicas=1)
-    space.annotate("Deployment", "ended", {"fallow.protect-until": "2020-01-01T00:00:00Z"})
-    space.run("Deployment", "unclear", replicas=1)
-    space.annotate("Deployment", "unclear", {"fallow.protect": "\x1b[2Jmaybe" * 1000})
-    kinds = {id_.rpartition("/")[2]: job.opt_out for id_, job in jobs_in(engine, space).items()}
-    assert {name: reason and reason.kind for name, reason in kinds.items()} == {
-        "by-itself": "protected_annotation",
-        "for-a-time": "protected_annotation",
-        "ended": None,
-        "unclear": "annotation_unclear",
-    }
-    assert len(str(kinds["unclear"])) < 400
-    assert str(kinds["unclear"]).isprintable()
-
-    other = Namespace(plane, {"fallow.protect": "yes"})
-    other.run("Deployment", "llama")
-    assert "the namespace" in str(only_job(engine, other).opt_out)
-
-
 def test_what_was_protected_or_changed_after_the_look_is_not_stopped(
     engine: KubernetesEngine, space: Namespace, plane: ControlPlane
 ) -> None:
@@ -176,30 +138,6 @@ def test_a_pod_that_names_what_runs_pods_elsewhere_does_not_get_that_stopped_or_
     assert space.get("Deployment", "shop")["spec"]["replicas"] == 2
 
 
-def test_pods_that_wait_for_gpus_are_counted_and_are_no_job(engine: KubernetesEngine, space: Namespace) -> None:
-    before = engine.look().pending_gpus
-    make_waiting(
-        space,
-        "Unschedulable",
-        "0/3 nodes are available: 1 node(s) were unschedulable, 2 Insufficient nvidia.com/gpu.",
-    )
-    look = engine.look()
-    assert (before, look.pending_gpus) == (0, 3)
-    assert jobs_in(engine, space) == {}
-    assert not isinstance(look.nodes, Unknown)
-    assert [(node.name, node.gpus) for node in look.nodes] == [("gpu1", 8)]
-    space.plane("DELETE", f"/api/v1/namespaces/{space.name}/pods/waits")
-
-
-def make_waiting(space: Namespace, reason: str, message: str) -> None:
-    """Make a pod with three GPUs and without a node, and say of it what a scheduler would, or nothing."""
-    spec = {name: each for name, each in pod_spec(3).items() if name != "nodeName"}
-    space.make("v1", "Pod", "waits", spec)
-    said = {"type": "PodScheduled", "status": "False", "reason": reason, "message": message}
-    path = f"/api/v1/namespaces/{space.name}/pods/waits/status"
-    space.plane("PATCH", path, {"status": {"conditions": [said] if reason else []}})
-
-
 def test_without_a_right_nothing_is_done_and_the_right_is_named(
     plane: ControlPlane, space: Namespace, engine: KubernetesEngine
 ) -> None:
@@ -248,27 +186,6 @@ def with_rules(plane: ControlPlane, space: Namespace, rules: list[dict[str, list
         }
     )
     return kubernetes_engine(SystemClock(), str(plane.kubeconfig(plane.token_of(name, space.name))))
-
-
-def test_a_killed_api_server_is_unknown_and_nothing_is_done_until_it_is_back(
-    plane: ControlPlane, engine: KubernetesEngine, space: Namespace
-) -> None:
-    space.run("Deployment", "llama")
-    job = only_job(engine, space)
-    plane.kill_api_server()
-    try:
-        look = engine.look()
-        assert isinstance(look.jobs, Unknown)
-        assert isinstance(look.pending_gpus, Unknown)
-        assert "cannot be asked" in look.jobs.why
-        for outcome in (engine.warn(job, Warn(IDLE, 600.0)), engine.ask(job, Ask(IDLE))):
-            assert not outcome.ok
-            assert "cannot be asked" in outcome.words
-    finally:
-        plane.start_api_server()
-    assert space.get("Deployment", "llama")["spec"]["replicas"] == 2
-    assert only_job(engine, space) == job
-    assert engine.ask(job, Ask(IDLE)).ok
 
 
 def test_the_daemons_of_the_manifests_are_taken_by_the_api_server_and_their_configs_by_fallow(
