@@ -1,6 +1,5 @@
 """A watched `fallow run` ends with one line on what its job used, in which what is unknown is left out."""
 
-import json
 import pathlib
 import re
 
@@ -12,9 +11,7 @@ from fallow.engine.jobs.usage import Used
 from fallow.interfaces.cli.used import line
 from tests.conftest import Fallow
 from tests.core.gpus import GIB, idle
-from tests.standin import World
 
-WATCHED = ("run", "--gpus", "0", "--idle-timeout", "1h", "--every", "0.2s")
 NOT_TOLD = Unknown("the driver does not tell")
 
 
@@ -36,12 +33,6 @@ def test_the_line_has_what_is_known(used: Used, gpus: int, prices: Prices, words
     assert line(used, [idle(index) for index in range(gpus)], prices) == words
 
 
-def test_the_cost_is_left_out_if_one_gpu_has_no_price() -> None:
-    gpus = [idle(0), idle(1, name="Tesla T4")]
-    assert line(Used(3600.0), gpus, Prices(named=(("H100", 2.0),))) == "2 GPUs for 1h"
-    assert line(Used(3600.0), gpus, Prices(0.5, (("H100", 2.0),))) == "2 GPUs for 1h: cost 2.50"
-
-
 @pytest.mark.more
 def test_a_job_that_is_stopped_ends_with_its_line(simulated: Fallow, tmp_path: pathlib.Path) -> None:
     config = tmp_path / "fallow.toml"
@@ -53,28 +44,5 @@ def test_a_job_that_is_stopped_ends_with_its_line(simulated: Fallow, tmp_path: p
     assert re.fullmatch(pattern, done.stderr.splitlines()[-1]), done.stderr
 
 
-def test_a_config_that_is_wrong_costs_the_price_alone_and_no_exit_code(
-    simulated: Fallow, tmp_path: pathlib.Path
-) -> None:
-    config = tmp_path / "fallow.toml"
-    config.write_text("[machine]\nprice = 'much'\n")
-    done = simulated(*WATCHED, "--", "sh", "-c", "exit 3", FALLOW_CONFIG=str(config))
-    assert done.returncode == 3
-    assert re.fullmatch(r"fallow: 1 GPU for \S+s", done.stderr.strip()), done.stderr
-
-
 def test_the_line_is_left_out_where_nothing_is_watched(simulated: Fallow) -> None:
     assert simulated("run", "--", "true").stderr == ""
-
-
-def test_the_line_is_a_message_of_the_log_in_json(simulated: Fallow) -> None:
-    done = simulated(*WATCHED, "--log-format", "json", "--", "true")
-    assert json.loads(done.stderr)["message"].startswith("1 GPU for ")
-
-
-@pytest.mark.more
-def test_energy_is_told_where_the_driver_counts_it(world: World, fallow: Fallow) -> None:
-    world[0].energy_mj = 2**40
-    assert fallow(*WATCHED, "--", "sleep", "6").stderr.endswith(" 0.0 Wh\n")
-    world.fault("nvmlDeviceGetTotalEnergyConsumption", error=3)
-    assert "Wh" not in fallow(*WATCHED, "--", "sleep", "6").stderr

@@ -10,7 +10,7 @@ from fallow.engine.guard.compose import guard_loop
 from fallow.engine.guard.contradictions import contradictions_of
 from fallow.engine.history.run import open_run
 from fallow.engine.machine.world import World
-from fallow.interfaces.cli.options import Parser, chooses, every_s, several, takes
+from fallow.interfaces.cli.options import Parser, chooses, several, takes
 from fallow.interfaces.signals import interruptible
 from fallow.interfaces.stderr import Stderr
 from fallow.policies.guard import Across, GuardRules
@@ -26,6 +26,7 @@ EXAMPLES = """\
   fallow guard --gpus 0-3 --attach 12345 --action signal:INT
   fallow guard && ./upload-results.sh
   fallow guard --dry-run --idle-for 10m --action shutdown"""
+_EVERY_S = 1.0
 _MISSED_LOOKS = 3
 
 
@@ -53,7 +54,6 @@ def add_options(made: Parser) -> None:
         "what to do: end (default), signal[:NAME], run:CMD, notify:URL, shutdown or reboot",
     )
     add("--countdown D", duration_s, "how long people have to prevent a shutdown or reboot (default: 60s)", 60.0)
-    add("--every D", every_s, "how often to read the GPUs (default: 1s)", 1.0)
     made.add_argument("--dry-run", action="store_true", help="carry out no action, only print what it would be")
 
 
@@ -68,7 +68,7 @@ def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
         idle_for_s=args.idle_for,
         across=Across(args.across),
         countdown_s=args.countdown,
-        longest_gap_s=args.every * _MISSED_LOOKS,
+        longest_gap_s=_EVERY_S * _MISSED_LOOKS,
     )
     _refuse_contradictions(args, rules)
     with open_run(world, voice.note, dry_run=args.dry_run) as run_:
@@ -78,7 +78,7 @@ def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
         voice.never_wait()
         with interruptible():
             try:
-                loop.run(args.every)
+                loop.run(_EVERY_S)
             finally:
                 voice.finish()
     if loop.given_up:

@@ -1,0 +1,105 @@
+"""What several launches, lost GPUs and a Ctrl-C do to a launch that waits."""
+
+import fcntl
+import json
+import os
+import pathlib
+import pty
+import signal
+import subprocess
+from collections.abc import Callable
+
+import pytest
+
+from tests.conftest import Fallow
+from tests.places import LIMIT_S
+from tests.standin import Process, World
+
+pytestmark = pytest.mark.more
+
+GIB = 2**30
+
+
+def held(fallow: Fallow, *words: str) -> subprocess.Popen[str]:
+    job = fallow.start("run", *words, "--", "sh", "-c", "echo up; read line")
+    assert job.stdout is not None
+    assert job.stdout.readline() == "up\n"
+    return job
+
+
+def test_a_launch_that_needs_a_lost_card_does_not_shut_the_others_out(world: World, fallow: Fallow) -> None:
+    world.fault("*", card=3, error=15)
+    done = fallow("run", "-n", "8", "--wait", "--", "true")
+    assert done.returncode == 75
+    assert "GPU 3: the GPU is lost" in done.stderr
+
+
+def test_the_line_is_visible_and_who_is_stopped_in_it_keeps_nobody_waiting(simulated: Fallow) -> None:
+    job = held(simulated, "--gpus", "0")
+    waiting = simulated.start("run", "--gpus", "0", "--wait", "--", "echo", "mine")
+    assert waiting.stderr is not None
+    waiting.stderr.readline()
+    gpu = json.loads(simulated("status", "--json", "0").stdout)["gpus"][0]
+    assert gpu["waiting"] == 1
+    assert "1 waiting for it" in simulated("status", "-l", "0").stdout
+    waiting.send_signal(signal.SIGSTOP)
+    job.communicate("\n", timeout=LIMIT_S)
+    assert simulated("run", "--gpus", "0", "--", "true").returncode == 0
+    waiting.send_signal(signal.SIGCONT)
+    assert waiting.communicate(timeout=LIMIT_S)[0] == "mine\n"
+
+
+def test_a_card_that_appears_while_somebody_waits_is_given_to_them(
+    make_world: Callable[..., World], fallow: Fallow
+) -> None:
+    world = make_world(cards=2)
+    world[0].compute, world[0].memory_used = [Process(os.getpid(), GIB)], GIB
+    world.fault("nvmlDeviceGetUUID", card=1, error=999)
+    waiting = fallow.start("run", "--wait", "60s", "--", "sh", "-c", "echo $CUDA_VISIBLE_DEVICES")
+    assert waiting.stderr is not None
+    assert "waiting" in waiting.stderr.readline()
+    world.heal()
+    assert waiting.communicate(timeout=LIMIT_S)[0] == f"{world[1].uuid}\n"
+
+
+def test_ctrl_c_stops_the_script_around_us_too(simulated: Fallow) -> None:
+    job = held(simulated, "-n", "4")
+    script = "for i in 1 2 3; do fallow run --wait -- true; echo went on; done; echo reached the end"
+    ours, theirs = pty.openpty()
+    shell = subprocess.Popen(
+        ["bash", "-c", script],
+        env=simulated.environ,
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        preexec_fn=_lead,  # noqa: PLW1509
+    )
+    os.close(theirs)
+    said = b""
+    while b"waiting" not in said:
+        said += os.read(ours, 1000)
+    os.write(ours, b"\x03")
+    shell.wait(LIMIT_S)
+    os.close(ours)
+    assert shell.returncode == -signal.SIGINT
+    job.communicate("\n", timeout=LIMIT_S)
+
+
+def _lead() -> None:
+    os.setsid()
+    fcntl.ioctl(0, 0x540E, 0)  # TIOCSCTTY: the pty is our terminal
+
+
+def test_claims_that_cannot_be_read_show_in_the_table(simulated: Fallow, tmp_path: pathlib.Path) -> None:
+    (tmp_path / "claims").symlink_to("/nowhere")
+    done = simulated("status", COLUMNS="120")
+    assert done.returncode == 0
+    assert "claim unknown" in done.stdout
+    assert "none available, " in done.stdout, "unknown is never idle"
+    assert "who has claimed it is unknown" in simulated("status", "-l").stdout
+
+
+def test_a_claim_folder_that_depends_on_where_one_stands_is_refused(simulated: Fallow) -> None:
+    done = simulated("pick", FALLOW_CLAIM_DIR="claims")
+    assert done.returncode == 2
+    assert "relative" in done.stderr
