@@ -2,9 +2,7 @@
 
 import os
 import select
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 
 from fallow.actuators.process import signals, spawn
 from fallow.core.process import Ended
@@ -12,11 +10,6 @@ from fallow.core.value import value
 
 _KEPT_BYTES = 64 * 1024
 _DIES_WITHIN_S = 1.0  # unless it is blocked in the kernel
-_REAPED_WITHIN_S = 1.0  # only its tracer can reap a process that is traced, for as long as the tracer lives
-_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.001, 0.1
-_MOST_LEFT = 1024
-_left: deque[int] = deque(maxlen=_MOST_LEFT)
-"""Helpers that have ended and could not be reaped; each run tries again."""
 
 
 @value
@@ -55,7 +48,6 @@ class Helpers:
 
         `reads` is its stdin.
         """
-        _reap_left()
         path = spawn.find(command, environ)
         given = None if reads is None else _held_in_memory(reads)
         ours, its = os.pipe()
@@ -70,7 +62,7 @@ class Helpers:
             output, in_time = self._listen(pid, ours, limit_s)
         finally:
             os.close(ours)
-        return Ran(self._end_of(pid) if in_time else None, output.decode(errors="replace"), in_time)
+        return Ran(_end_of(pid) if in_time else None, output.decode(errors="replace"), in_time)
 
     def _listen(self, pid: int, ours: int, limit_s: float) -> tuple[bytes, bool]:
         """Return the output until it ends, and whether it did in time. Its children may keep the pipe open."""
@@ -94,27 +86,19 @@ class Helpers:
             poll = select.poll()
             poll.register(pidfd, select.POLLIN)
             if poll.poll(_DIES_WITHIN_S * 1000):
-                self._end_of(pid)
-            else:
-                _left.append(pid)
+                _end_of(pid)
             return output, False
         finally:
             os.close(pidfd)
 
-    def _end_of(self, pid: int) -> Ended | None:
-        """Reap it; return how it ended, None if it is traced and cannot be yet. Waits a second at most."""
-        until_s = self._now() + _REAPED_WITHIN_S
-        pause_s = _FIRST_PAUSE_S
-        while True:
-            found, status = os.waitpid(pid, os.WNOHANG)
-            if found:
-                code = os.waitstatus_to_exitcode(status)
-                return Ended(code=code) if code >= 0 else Ended(by_signal=-code)
-            if self._now() >= until_s:
-                _left.append(pid)
-                return None
-            select.select([], [], [], pause_s)
-            pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+
+def _end_of(pid: int) -> Ended | None:
+    """Reap it; return how it ended, None if another process traces it: only that can reap it."""
+    found, status = os.waitpid(pid, os.WNOHANG)
+    if not found:
+        return None
+    code = os.waitstatus_to_exitcode(status)
+    return Ended(code=code) if code >= 0 else Ended(by_signal=-code)
 
 
 def _held_in_memory(content: bytes) -> int:
@@ -131,15 +115,3 @@ def _read(fd: int) -> bytes:
         return os.read(fd, _KEPT_BYTES)
     except BlockingIOError:
         return b""
-
-
-def _reap_left() -> None:
-    """Try to reap those that were left. Another thread may reap one at the same time."""
-    for _ in range(len(_left)):
-        try:
-            pid = _left.popleft()
-        except IndexError:
-            return
-        with suppress(ChildProcessError):
-            if os.waitpid(pid, os.WNOHANG)[0] == 0:
-                _left.append(pid)

@@ -36,7 +36,7 @@ class _Running:
         self.output, its_output = os.pipe()
         self.errors, its_errors = os.pipe()
         try:
-            self.pid = spawn.start_heard(path, command, environ, its_output, its_errors)
+            self.pid = spawn.start_helper(path, command, environ, its_output, errors=its_errors)
         except BaseException:
             os.close(self.output)
             os.close(self.errors)

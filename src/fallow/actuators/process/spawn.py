@@ -99,17 +99,6 @@ def start_helper(
     return _spawn(path, command, environ, actions, setsid=True, setsigmask=())
 
 
-def start_heard(path: str, command: Sequence[str], environ: Mapping[str, str], output: int, errors: int) -> int:
-    """Start a program for fallow's own use, in its own session and without a stdin; return its pid."""
-    actions = [
-        (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
-        (os.POSIX_SPAWN_DUP2, output, 1),
-        (os.POSIX_SPAWN_DUP2, errors, 2),
-        *((os.POSIX_SPAWN_CLOSE, fd) for fd in _meant_for_the_job()),
-    ]
-    return _spawn(path, command, environ, actions, setsid=True, setsigmask=())
-
-
 def start_burner(path: str, command: Sequence[str], environ: Mapping[str, str], output: int, line: int) -> int:
     """Start the process that loads a GPU, in our process group; return its pid. `line` is its descriptor 3.
 

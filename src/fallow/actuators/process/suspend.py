@@ -68,18 +68,6 @@ class _Held:
         return not self._handle.ended()
 
 
-def suspend_all(checkpoint: Checkpoint, table: ProcessTable, processes: Sequence[Process]) -> None:
-    """Stop the GPU work of all these processes, then take them off their GPUs. Processes without CUDA are skipped."""
-    with _all_held(checkpoint, table, processes) as held:
-        _suspend(held)
-
-
-def resume_all(checkpoint: Checkpoint, table: ProcessTable, processes: Sequence[Process]) -> None:
-    """Put the processes that were taken off back on their GPUs, then let the GPU work of all continue."""
-    with _all_held(checkpoint, table, processes) as held:
-        _resume(held)
-
-
 def take_off(checkpoint: Checkpoint, table: ProcessTable, processes: Sequence[Process]) -> None:
     """Suspend all of them. If one cannot be, put all back and let them go on, then raise CheckpointFailed.
 

@@ -21,7 +21,7 @@ from fallow.actuators.host.become_user import become
 from fallow.actuators.process import signals, spawn
 from fallow.actuators.process.checkpoint import Checkpoint
 from fallow.actuators.process.filler_process import LARGEST_ORDER
-from fallow.actuators.process.suspend import resume_all, suspend_all
+from fallow.actuators.process.suspend import put_back, take_off
 from fallow.actuators.process.tree import JobTree, Orphans, Survivor
 from fallow.core.errors import CannotRun, FallowError
 from fallow.core.fillers import IS_FILLER
@@ -115,9 +115,9 @@ class Keeper:
             case "suspend" if self._checkpoint is None:
                 self._ask()  # it may save its work; who does not listen is killed after the grace
             case "suspend":
-                self._begin(suspend_all, order["within_s"], "suspended")
+                self._begin(take_off, order["within_s"], "suspended")
             case "resume":
-                self._begin(resume_all, order["within_s"], "running")
+                self._begin(put_back, order["within_s"], "running")
             case other:
                 raise FallowError(f"no such order to a keeper: {other!r}")
         return True
