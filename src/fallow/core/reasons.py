@@ -168,7 +168,6 @@ SENTENCES: Mapping[str, str] = {
     "failed_again": "failed to {action}: {outcome} ({failed_times} now)",
     "failed_before": "{found}; failed {failed_times} before",
     "again_in": "{found}; again in {pause_s}",
-    "next_round": "{found}; in {pause_s} again: {actions}",
     "given_up": "{found}; given up",
     # Why a guard's action or a waking follows.
     "as_asked": "a person asked for it",

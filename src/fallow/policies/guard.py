@@ -5,16 +5,13 @@
     ARMED      quiet for idle_for_s, and countdown_s is 0                    -> ACTING     Announce and HostAction
     COUNTDOWN  quiet for countdown_s                                         -> ACTING     HostAction
     COUNTDOWN  work, or a blocker                                            -> ARMED      CallOff
-    ACTING     an action succeeded or failed, and another is left            -> ACTING     HostAction
-    ACTING     a command failed once or twice, and the pause is over         -> ACTING     HostAction
-    ACTING     the round is over, some failed, and the pause is over         -> ACTING     HostAction
+    ACTING     an action succeeded or is given up, and another is left       -> ACTING     HostAction
+    ACTING     an action failed, and the pause is over                       -> ACTING     HostAction
     ACTING     every action is done or given up                              -> ACTED
     ACTING     work, or a blocker, in a pause; what is done stays done       -> ARMED      CallOff
 
-Nothing follows ACTED. A round is every action that is not done, in the order given. So a notice that cannot be sent,
-or a process that cannot be signalled, never keeps a machine on. A command may be what saves people's work, so it is
-tried three times before the next action. Pauses double. Turning the machine off is tried without limit; any other
-action is given up after five failures.
+Nothing follows ACTED. An action that fails is tried three times, and then given up for the next one, so a notice that
+cannot be sent never keeps a machine on. Pauses double. Turning the machine off is tried without limit.
 
 Quiet is judged across the GPUs: `all` uses the busiest GPU, `any` the least busy one, `mean` their mean. So
 with `all` every GPU must be quiet and one that works arms the guard; with `any` all must have worked, and one may
@@ -25,15 +22,14 @@ from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import assert_never
 
-from fallow.core.actions import Announce, CallOff, GuardAction, HostAction, PowerOff, Reboot, RunCommand, in_words
+from fallow.core.actions import Announce, CallOff, GuardAction, HostAction, PowerOff, Reboot, in_words
 from fallow.core.findings import Outcome
 from fallow.core.reasons import Reason, WithReason
 from fallow.core.unknown import Unknown, known
 from fallow.core.value import replace, value
 from fallow.core.witnessed_time import witnessed_s
 
-_TRIES_BEFORE_THE_NEXT = 3  # of a command; everything else has one
-_MOST_TRIES = 5
+_MOST_TRIES = 3
 
 Loads = Mapping[str, float | Unknown]
 """The mean load of each GPU since the last tick, by label."""
@@ -82,14 +78,12 @@ class State:
     at_s: float | None = None
     seconds: float = 0.0
     """Witnessed towards the next phase: of work, of quiet, of the countdown, or of the pause after a failure."""
-    done: tuple[int, ...] = ()
-    """The actions that are done or given up, by their index in the rules."""
-    given_up: tuple[int, ...] = ()
-    """The actions of `done` that were given up."""
-    failures: tuple[int, ...] = ()
-    """How often each action has failed; an action without a number has not been tried."""
     turn: int = 0
-    """The index of the next action in this round; past the last when the round is over."""
+    """The index of the next action; those before it are done or given up."""
+    failures: int = 0
+    """How often that action has failed."""
+    given_up: tuple[int, ...] = ()
+    """The actions that were given up, by their index in the rules."""
     under_way: bool = False
     """Whether that action was begun and its outcome is not known yet."""
     why: Reason = Reason("as_asked")
@@ -138,26 +132,25 @@ def came_of(state: State, outcome: Outcome, rules: GuardRules) -> Decision:
     """Decide what follows from the outcome of the action under way: the next one, a pause, or the end."""
     if not state.under_way:
         raise ValueError("no action is under way")
-    place = state.turn
-    action = rules.actions[place]
+    action = rules.actions[state.turn]
     words = in_words(action)
     over = replace(state, under_way=False, seconds=0.0)
     if outcome.ok:
-        done = replace(over, done=(*state.done, place), turn=place + 1)
-        return _next_action(done, Reason("done", action=words, outcome=outcome.words), rules)
-    times = _failed(state, place) + 1
-    failed = replace(over, failures=_counted(state, place, times, rules))
+        return _next_action(_after(over), Reason("done", action=words, outcome=outcome.words), rules)
+    times = state.failures + 1
     found = Reason("failed", action=words, outcome=outcome.words)
     if times > 1:
         found = Reason("failed_again", action=words, outcome=outcome.words, failed_times=times)
-    if isinstance(action, RunCommand) and times < _TRIES_BEFORE_THE_NEXT:
-        again = Reason("again_in", found=found, pause_s=_pause_s(times, rules))
-        return Decision(failed, again, failed=True)
-    failed = replace(failed, turn=place + 1)
     if times < _MOST_TRIES or isinstance(action, PowerOff | Reboot):
-        return _next_action(failed, found, rules, failed=True)
-    given_up = replace(failed, done=(*state.done, place), given_up=(*state.given_up, place))
+        again = Reason("again_in", found=found, pause_s=_pause_s(times, rules))
+        return Decision(replace(over, failures=times), again, failed=True)
+    given_up = replace(_after(over), given_up=(*state.given_up, state.turn))
     return _next_action(given_up, Reason("given_up", found=found), rules, failed=True)
+
+
+def _after(state: State) -> State:
+    """Return the state in which it is the turn of the next action."""
+    return replace(state, turn=state.turn + 1, failures=0)
 
 
 def _wait_for_work(now: State, passed_s: float, loads: Loads, rules: GuardRules) -> Decision:
@@ -194,11 +187,9 @@ def _wait_for_quiet(now: State, passed_s: float, against: Reason | Unknown | Non
         announce = Announce(quiet, rules.countdown_s)
         if rules.countdown_s > 0:
             return Decision(announced, quiet, (announce,))
-        at_once = _next_action(replace(announced, phase=Phase.ACTING, turn=0), quiet, rules)
+        at_once = _next_action(replace(announced, phase=Phase.ACTING), quiet, rules)
         return replace(at_once, actions=(announce, *at_once.actions))
-    # After the end of a round the first action that is left comes next; a command that failed is tried again.
-    again = now.phase is Phase.COUNTDOWN or now.turn >= len(rules.actions)
-    acting = replace(later, phase=Phase.ACTING, seconds=0.0, turn=0 if again else now.turn)
+    acting = replace(later, phase=Phase.ACTING, seconds=0.0)
     return _next_action(acting, Reason("gpus_stayed_quiet"), rules)
 
 
@@ -207,39 +198,16 @@ def _needed_s(now: State, rules: GuardRules) -> float:
         return rules.idle_for_s
     if now.phase is Phase.COUNTDOWN:
         return rules.countdown_s
-    left = _left(now, rules)
-    place = now.turn if now.turn < len(rules.actions) else left[0]
-    return _pause_s(_failed(now, place), rules)
-
-
-def _left(state: State, rules: GuardRules) -> list[int]:
-    """Return the actions that are neither done nor given up."""
-    return [place for place in range(len(rules.actions)) if place not in state.done]
-
-
-def _failed(state: State, place: int) -> int:
-    return state.failures[place] if place < len(state.failures) else 0
-
-
-def _counted(state: State, place: int, times: int, rules: GuardRules) -> tuple[int, ...]:
-    return tuple(times if each == place else _failed(state, each) for each in range(len(rules.actions)))
+    return _pause_s(now.failures, rules)
 
 
 def _next_action(state: State, found: Reason, rules: GuardRules, *, failed: bool = False) -> Decision:
-    """Decide on the next action of this round; at its end, a pause before the next round, or the end of all."""
-    left = _left(state, rules)
-    if not left:
+    """Begin the action whose turn it is, or end if there is none."""
+    if state.turn == len(rules.actions):
         return Decision(replace(state, phase=Phase.ACTED), found, failed=failed)
-    place = next((each for each in left if each >= state.turn), None)
-    if place is None:
-        names = ", ".join(in_words(rules.actions[each]) for each in left)
-        pause_s = _pause_s(_failed(state, left[0]), rules)
-        again = Reason("next_round", found=found, pause_s=pause_s, actions=names)
-        return Decision(replace(state, turn=len(rules.actions)), again, failed=failed)
-    failures = _failed(state, place)
-    tried = Reason("failed_before", found=state.why, failed_times=failures)
-    action = replace(rules.actions[place], reason=tried if failures else state.why)
-    return Decision(replace(state, turn=place, under_way=True), found, (action,), failed)
+    tried = Reason("failed_before", found=state.why, failed_times=state.failures)
+    action = replace(rules.actions[state.turn], reason=tried if state.failures else state.why)
+    return Decision(replace(state, under_way=True), found, (action,), failed)
 
 
 def _pause_s(failures: int, rules: GuardRules) -> float:

@@ -204,7 +204,7 @@ class GuardLoop:
 
     @property
     def _left(self) -> tuple[HostAction, ...]:
-        return tuple(action for index, action in enumerate(self._rules.actions) if index not in self._state.done)
+        return self._rules.actions[self._state.turn :]
 
     def _announce_to_terminals(self, text: str, then: Then = lambda _: None) -> None:
         """Announce to all people at terminals, but only what ends the work of all."""
