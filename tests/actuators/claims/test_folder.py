@@ -3,7 +3,6 @@
 import os
 import pathlib
 import stat
-import threading
 from collections.abc import Callable
 
 import pytest
@@ -11,7 +10,6 @@ import pytest
 from fallow.actuators.claims.folder import ClaimFolder, folder_path
 from fallow.core.errors import NotPermitted
 from tests.actuators.claims.test_users import ADA, BOB
-from tests.places import LIMIT_S
 
 
 def test_the_folder_and_its_files_are_open_to_all_whatever_the_umask(tmp_path: pathlib.Path) -> None:
@@ -84,29 +82,6 @@ def test_a_second_name_of_a_file_that_is_not_everybodys_is_refused_and_left_as_i
     with pytest.raises(NotPermitted, match="shut to others"):
         folder.open("GPU-1")
     assert (secret.read_text(), stat.S_IMODE(secret.stat().st_mode)) == ("mine", 0o600)
-
-
-def test_making_the_folder_does_not_open_what_other_threads_make(tmp_path: pathlib.Path) -> None:
-    """umask(0) is of the whole process."""
-    done = threading.Event()
-    before = os.umask(0o077)
-
-    def make_folders() -> None:
-        for number in range(300):
-            ClaimFolder(str(tmp_path / f"claims-{number}")).close()
-        done.set()
-
-    try:
-        maker = threading.Thread(target=make_folders)
-        maker.start()
-        number = 0
-        while not done.is_set():
-            number += 1
-            os.close(os.open(tmp_path / f"file-{number}", os.O_CREAT | os.O_WRONLY, 0o666))
-        maker.join(LIMIT_S)
-    finally:
-        os.umask(before)
-    assert {stat.S_IMODE(path.stat().st_mode) for path in tmp_path.glob("file-*")} == {0o600}
 
 
 def test_adding_a_file_leaves_no_draft_behind(tmp_path: pathlib.Path) -> None:

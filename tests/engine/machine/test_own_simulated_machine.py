@@ -65,13 +65,6 @@ def people(open_folder: pathlib.Path) -> Iterator[tuple[Person, Person, Person]]
         shutil.rmtree(person.folder, ignore_errors=True)
 
 
-def test_a_protection_of_one_is_not_on_the_machine_of_another(people: tuple[Person, Person, Person]) -> None:
-    ada, eve, _ = people
-    assert ada("protect", "0", "--for", "1h")[0] == 0
-    assert len(json.loads(ada("protect", "--list", "--json")[1])["protections"]) == 1
-    assert json.loads(eve("protect", "--list", "--json")[1])["protections"] == []
-
-
 def test_a_job_of_one_is_not_on_the_machine_of_another_even_if_that_is_roots(
     people: tuple[Person, Person, Person],
 ) -> None:
@@ -104,12 +97,3 @@ def test_a_folder_that_somebody_else_made_first_is_refused(people: tuple[Person,
     assert code == 77
     assert f"{eve.folder} is not a folder that only this user enters" in err
     assert "FALLOW_CLAIM_DIR and FALLOW_SOCKET" in err
-
-
-def test_places_that_are_named_win(people: tuple[Person, Person, Person], open_folder: pathlib.Path) -> None:
-    ada, eve, _ = people
-    open_folder.chmod(0o1777)
-    together = {"FALLOW_CLAIM_DIR": f"{open_folder}/claims", "FALLOW_SOCKET": f"{open_folder}/fallow.sock"}
-    assert ada("protect", "0", "--for", "1h", **together)[0] == 0
-    assert len(json.loads(eve("protect", "--list", "--json", **together)[1])["protections"]) == 1
-    assert not ada.folder.exists()
