@@ -103,14 +103,6 @@ def test_work_on_any_card_of_the_machine_keeps_it_alive(world: World, fallow: Fa
     assert [level for level, _ in log_lines(done.stderr) if level == "ERROR"] == []
 
 
-@pytest.mark.more
-def test_a_card_that_is_not_known_to_idle_keeps_it_alive(world: World, fallow: Fallow) -> None:
-    world.fault("*", card=3, error=15)
-    done = fallow(*QUICK, "-x", "sh", "-c", "sleep 2")
-    assert done.returncode == 0, done.stderr
-    assert "lost" in done.stderr
-
-
 def test_the_death_of_the_command_is_its_own(world: World, fallow: Fallow) -> None:
     assert fallow(*QUICK, "sh", "-c", "kill -SEGV $$").returncode == -signal.SIGSEGV
 

@@ -4,7 +4,6 @@ import os
 import pathlib
 import re
 import shlex
-import signal
 import subprocess
 import sys
 import time
@@ -15,7 +14,7 @@ import pytest
 from tests.compat.documents import DATA, blocks, ours
 from tests.conftest import Fallow
 from tests.interfaces.cli.filled import Fill, wait_for_end, wait_for_lines
-from tests.places import LIMIT_S, ME
+from tests.places import ME
 from tests.standin import Process, World
 from tests.waiting import end
 
@@ -148,16 +147,6 @@ def test_the_second_example_gives_each_program_its_card_and_takes_back_the_one_t
 
 
 @pytest.mark.more
-def test_the_second_example_leaves_a_used_card_alone_and_has_the_other(machine: Callable[[int], Machine]) -> None:
-    box = machine(2)
-    box.uses(0)
-    running = box.mon(EACH_ALONE)
-    assert [cards for _, cards in box.miners(1)] == [box.uuids(1)]
-    running.until("GPU 1: filling it")
-    assert running.told("GPU 0: left alone")
-
-
-@pytest.mark.more
 def test_on_a_machine_with_fewer_cards_the_second_example_has_those_that_are_there(
     machine: Callable[[int], Machine],
 ) -> None:
@@ -168,13 +157,6 @@ def test_on_a_machine_with_fewer_cards_the_second_example_has_those_that_are_the
     box.file.write_text("[process-x]\ncmd=miner-run\ngpus=7\n")
     done = box.fallow(*box.words)
     assert (done.returncode, "none of the GPUs that the file names" in done.stderr) == (2, True)
-
-
-@pytest.mark.more
-def test_a_list_of_cards_is_one_program_over_them(machine: Callable[[int], Machine]) -> None:
-    box = machine(3)
-    box.mon("[defaults]\ninterval_seconds=1\n[process-two]\ncmd=miner-run\ngpus=2, 0\n")
-    assert box.miners(1)[0][1] == box.uuids(0, 2)
 
 
 @pytest.mark.more
@@ -208,19 +190,6 @@ def test_without_a_log_its_output_is_on_the_console_and_the_file_may_be_named(
     running = box.mon("not a config", "-c", str(named))
     assert running.process.stdout is not None
     assert running.process.stdout.readline() == "mining\n"
-
-
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-@pytest.mark.more
-def test_nothing_is_left_of_the_programs_when_it_is_ended(
-    machine: Callable[[int], Machine], number: signal.Signals
-) -> None:
-    box = machine(2)
-    running = box.mon(EACH_ALONE)
-    pids = [pid for pid, _ in box.miners(2)]
-    running.process.send_signal(number)
-    assert running.process.wait(LIMIT_S) == -number
-    wait_for_end(pids)
 
 
 @pytest.mark.parametrize("text", [ALL_TOGETHER, EACH_ALONE])
@@ -295,14 +264,6 @@ def test_a_user_who_was_away_for_so_long_does_not_count_until_they_are_back(
     ada.was_here(ago_s=0)
     assert "ada was at pts/" in running.until("giving it back")
     wait_for_end(pids)
-
-
-def test_while_a_user_is_at_a_terminal_nothing_is_started(person: Callable[[str], Person]) -> None:
-    ada = person("ada")
-    ada.was_here(ago_s=290)
-    running = ada.mon(ALL_TOGETHER)
-    assert "ada was at pts/" in running.until("GPUs 0,1: left alone")
-    assert not ada.box.mined.exists()
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,6 @@
 import pathlib
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 
 import pytest
@@ -127,26 +126,6 @@ def test_wrong_words_are_answered_at_once(world: World, fallow: Fallow, words: t
     done = fallow("compat", "gpu_sentinel", *words)
     assert done.returncode == 2
     assert says in done.stderr
-
-
-@pytest.mark.more
-@pytest.mark.as_root
-def test_it_does_not_act_while_a_card_is_unknown(
-    world: World, start: Callable[..., "subprocess.Popen[str]"], systemctl: pathlib.Path
-) -> None:
-    work(world, *range(8))
-    guard = start("--kill_action", "shutdown")
-    until(guard, "armed")
-    world.fault("*", card=0, error=999)
-    rest(world, *range(8))
-    until(guard, "paused")
-    looked = world.calls("nvmlDeviceGetUtilizationRates")
-    while world.calls("nvmlDeviceGetUtilizationRates") < looked + 3 * 7:
-        time.sleep(0.05)
-    assert systemctl.read_text() == "", "three ticks of quiet on the seven others"
-    world.heal()
-    guard.communicate(timeout=LIMIT_S)
-    assert "systemctl poweroff" in systemctl.read_text()
 
 
 class Counter:

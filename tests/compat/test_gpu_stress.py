@@ -3,7 +3,6 @@
 import math
 import pathlib
 import re
-import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -120,41 +119,11 @@ def test_it_leaves_when_another_job_starts_on_its_gpu_and_comes_back_when_that_h
 
 
 @pytest.mark.more
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_it_frees_everything_when_it_is_ended(
-    cards: World, stress: Callable[..., Fill], number: signal.Signals
-) -> None:
-    running = stress()
-    for _ in cards:
-        running.until("Allocated")
-    running.process.send_signal(number)
-    assert running.process.wait(LIMIT_S) == -number
-    assert (cards.cuda_memory(0), cards.cuda_memory(1)) == ({}, {})
-
-
-@pytest.mark.more
 def test_it_only_sees_gpus_in_the_current_environment(cards: World, stress: Callable[..., Fill]) -> None:
     running = stress(CUDA_VISIBLE_DEVICES="1")
     running.until("[GPU 1] Allocated")
     assert not running.told("[GPU 0]")
     assert held(cards, 0) == 0
-
-
-@pytest.mark.more
-def test_a_card_that_cannot_be_loaded_is_told_and_costs_no_other(cards: World, stress: Callable[..., Fill]) -> None:
-    cards.fault("cuDevicePrimaryCtxRetain", card=0, error=46)
-    running = stress()
-    running.until("[GPU 0] The filler ended with exit code")
-    running.until("[GPU 1] Allocated")
-
-
-@pytest.mark.more
-def test_a_hold_makes_it_leave(cards: World, fallow: Fallow, stress: Callable[..., Fill]) -> None:
-    running = stress()
-    running.until("[GPU 0] Allocated")
-    assert fallow("protect", "0", "--for", "1h", "--why", "a demonstration").returncode == 0
-    running.until("[GPU 0] In use by other processes. Killing stressor.")
-    assert "a demonstration" in running.until("[GPU 0] Because")
 
 
 @pytest.mark.more

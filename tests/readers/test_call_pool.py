@@ -92,15 +92,6 @@ def test_once_the_call_came_back_its_key_is_served_again(crew: CallPool, release
     assert log == [1]
 
 
-@pytest.mark.more
-def test_many_that_hang_are_waited_for_together_not_one_after_the_other(released: threading.Event) -> None:
-    crew = CallPool(time.monotonic, stall_s=0.01)
-    began = time.monotonic()
-    late = crew.send([Hung(key, released) for key in range(16)], 4.0)
-    assert len(late) == 16
-    assert time.monotonic() - began < 60, "16 limits of 4 s, one after the other, would take 64 s"
-
-
 def test_a_mistake_in_an_errand_is_raised_where_it_was_sent_from(crew: CallPool) -> None:
     with pytest.raises(RuntimeError, match="a mistake of ours"):
         crew.send([Broken()], PATIENT_S)

@@ -3,7 +3,6 @@
 import os
 import socket
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 
@@ -13,7 +12,6 @@ from fallow.core.http import Endpoint, HttpAnswer
 from fallow.core.unknown import Unknown
 from fallow.engine.machine.clock import SystemClock
 from fallow.readers.local_http import LocalHttp
-from tests.conftest import LIMIT_S
 
 OK = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\nconnection: close\r\n\r\n{}"
 Serve = Callable[[Callable[[socket.socket], None]], int]
@@ -47,25 +45,6 @@ def serve() -> Iterator[Serve]:
 
 def asked(port: int, limit_s: float = 30.0, users: frozenset[int] = frozenset((os.geteuid(),))) -> object:
     return LocalHttp(SystemClock())(Endpoint(port=port, users=users), "GET", "/x", {}, limit_s)
-
-
-def test_a_server_that_trickles_its_side_of_tls_is_unknown_in_time(serve: Serve) -> None:
-    def trickles(connection: socket.socket) -> None:
-        with suppress(OSError):
-            connection.sendall(b"\x16\x03\x03\x40\x00")  # a record of 16 KiB begins, and then comes byte by byte
-            while True:
-                connection.sendall(b"\x02")
-                connection.settimeout(0.05)
-                with suppress(TimeoutError):
-                    if not connection.recv(1):
-                        return
-
-    to = Endpoint(port=serve(trickles), tls=True, users=frozenset((os.geteuid(),)))
-    began_s = time.monotonic()
-    found = LocalHttp(SystemClock())(to, "GET", "/x", {}, 1.0)
-    assert isinstance(found, Unknown)
-    assert "did not answer within 1 s" in found.why
-    assert time.monotonic() - began_s < LIMIT_S
 
 
 def test_an_answer_is_read_whole_also_in_chunks(serve: Serve) -> None:

@@ -53,12 +53,6 @@ def test_people_are_found_in_logind_and_nobody_twice(place: Place) -> None:
     assert place.people() == [Person("ada", "pts/0", 90.0)]
 
 
-def test_a_desktop_with_the_end_of_a_line_in_its_name_ends_no_session(place: Place) -> None:
-    text = "UID=5\nUSER=ada\nTTY=pts/0\nCLASS=user\nSTATE=active\nDESKTOP=x\u2028STATE=closing\rSTATE=closing\n"
-    place.session(1, text)
-    assert [each.user for each in place.people()] == ["ada"]
-
-
 @pytest.mark.parametrize(
     ("facts", "away"),
     [

@@ -3,11 +3,8 @@
 import http.server
 import json
 import os
-import pathlib
 import queue
 import socket
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -106,30 +103,6 @@ def test_a_server_that_never_answers_is_not_waited_for() -> None:
         address = f"http://127.0.0.1:{silent.getsockname()[1]}/"
         outcome = deliver(address, "title", "text", 0.2)
     assert outcome == Outcome(False, "could not tell http://127.0.0.1/…: no answer in 0.2 s")
-
-
-def test_apprise_is_loaded_before_the_time_of_the_service_begins(tmp_path: pathlib.Path) -> None:
-    """On a busy machine its loading took all of the 15 s, so that no mail server was ever asked."""
-    (tmp_path / "apprise.py").write_text(
-        "import threading\n"
-        "print(threading.current_thread() is threading.main_thread())\n"
-        "class Apprise:\n"
-        "    def add(self, url):\n"
-        "        return False\n"
-    )
-    told = (
-        "from fallow.actuators.host.send_notice import deliver; import sys; print(deliver(sys.argv[1], 't', 'x').ok)"
-    )
-    with serving() as (address, got):
-        ran = subprocess.run(
-            [sys.executable, "-c", told, f"{address}/hook"],
-            env={**os.environ, "PYTHONPATH": str(tmp_path)},
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        assert ran.stdout == "True\nTrue\n", "the main thread has no limit; the notice was sent"
-        assert got.get_nowait()["title"] == "t"
 
 
 @pytest.mark.parametrize("url", ["pigeon://token/of/somebody", "nonsense", "http://[broken"])

@@ -153,16 +153,6 @@ def test_work_that_goes_on_when_its_time_is_over_is_asked_to_leave(cards: World,
     assert err == "fallow: GPU 0: it does not come to the end of its work\n"
 
 
-@pytest.mark.more
-def test_a_process_that_was_stopped_is_killed_some_seconds_after_it_was_asked(simulated: Fallow) -> None:
-    job = simulated.start("burn", "--gpus", "1")
-    os.kill(first_child(job), signal.SIGSTOP)
-    os.killpg(job.pid, signal.SIGTERM)
-    code, _, err = ended(job)
-    assert code == 1
-    assert err == "fallow: GPU 1: it did not leave within 10 s of being asked to, and was killed\n"
-
-
 def test_a_process_that_somebody_killed_is_a_card_that_failed(cards: World, fallow: Fallow) -> None:
     job = fallow.start("burn", "--gpus", "0")
     until_held(cards, 0)
@@ -187,24 +177,6 @@ def test_asked_at_any_moment_of_its_start_it_leaves_in_good_order(
     code, out, err = ended(job)
     assert (code, err) == (0, "")
     assert [line.split()[0] for line in out.splitlines()] == ["simulated", "GPU", "0", "1", "2", "3"]
-
-
-@pytest.mark.more
-def test_to_be_asked_in_the_moment_in_which_a_process_ends_is_no_mishap(simulated: Fallow) -> None:
-    job = simulated.start("burn", "--gpus", "0")
-    child = first_child(job)
-    os.kill(job.pid, signal.SIGSTOP)  # so that it hears of both at once
-    os.kill(child, signal.SIGKILL)
-    os.kill(job.pid, signal.SIGTERM)
-    os.kill(job.pid, signal.SIGCONT)
-    code, _, err = ended(job)
-    assert (code, err) == (1, "fallow: GPU 0: the process on it died of signal 9\n")
-
-
-def test_it_works_without_a_stdin(cards: World, fallow: Fallow) -> None:
-    words = "fallow burn --gpus 0 --memory 2MiB --for 100ms <&-"
-    done = subprocess.run(["sh", "-c", words], env=fallow.environ, capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_they_are_gone_with_a_parent_that_was_killed(cards: World, fallow: Fallow) -> None:
@@ -363,15 +335,6 @@ def test_progress_is_one_line_and_only_on_a_terminal(cards: World, fallow: Fallo
     assert "GPU 0: 64.0 MiB 83 of 700 W 30 °C" in shown
     assert "\n" not in shown
     assert fallow(*words).stderr == ""
-
-
-@pytest.mark.more
-def test_progress_that_does_not_fit_a_narrow_terminal_is_cut(simulated: Fallow) -> None:
-    """A line that goes on in the next one cannot be overwritten: the terminal would fill with it."""
-    shown = progress(simulated, 40, "burn", "--for", "1s", TERM="xterm")
-    lines = shown.split("\r\x1b[K")
-    assert any("GPU 0: " in line for line in lines)
-    assert max(map(len, lines)) < 40
 
 
 @pytest.mark.more

@@ -105,18 +105,6 @@ def test_a_filler_that_cannot_be_suspended_here_is_asked_and_can_save_its_work(
     assert saved.read_text() == "saved\n"
 
 
-def test_a_filler_that_cannot_be_suspended_here_and_does_not_listen_is_killed_after_the_grace(
-    fill: StartFill, newcomer: Callable, tmp_path: pathlib.Path
-) -> None:
-    pids = tmp_path / "pids"
-    deaf = f"trap '' TERM; echo $$ >> {pids}; while :; do sleep 1000; done"
-    running = fill("--gpus", "0", "--idle-for", "0", "--yield", "suspend", "--grace", "0.2s", "--", "sh", "-c", deaf)
-    wait_for_lines(pids, 1)
-    newcomer("0")
-    running.until("GPU 0: given back after")
-    wait_for_end(pids_written(pids))
-
-
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_fillers_die_with_fallow_however_it_dies(
     fill: StartFill, tmp_path: pathlib.Path, number: signal.Signals
@@ -176,17 +164,6 @@ def test_one_filler_over_all_waits_until_all_are_quiet(
     assert wait_for_lines(facts, 1) == ["0,1,2,3"]
     newcomer("3")
     running.until("GPUs 0,1,2,3: given back")
-
-
-def test_one_busy_card_of_several_is_left_alone_and_the_others_are_filled(
-    fill: StartFill, newcomer: Callable, tmp_path: pathlib.Path
-) -> None:
-    facts = tmp_path / "facts"
-    newcomer("1")
-    running = fill("--each", "--idle-for", "0", "--", "sh", "-c", f"echo {{gpu}} >> {facts}; sleep 1000")
-    running.until("GPU 1: left alone")
-    assert sorted(wait_for_lines(facts, 3)) == ["0", "2", "3"]
-    assert not running.told("giving it back")
 
 
 def test_an_ignored_program_may_stay(fill: StartFill, newcomer: Callable) -> None:
@@ -365,23 +342,6 @@ def test_a_keeper_that_does_not_answer_is_killed_with_its_filler(
     running.until("the filler's keeper does not answer, so both are killed")
     running.until("given back after")
     wait_for_end(pids_written(pids))
-
-
-def test_two_signals_at_once_end_it_without_a_traceback(fill: StartFill) -> None:
-    running = fill("--gpus", "0", "--idle-for", "0", "--", "sleep", "1000")
-    running.until("filling it")
-    running.process.send_signal(signal.SIGTERM)
-    running.process.send_signal(signal.SIGHUP)
-    _, said = running.process.communicate(timeout=LIMIT_S)
-    assert "Traceback" not in said
-    assert running.process.returncode in (-signal.SIGTERM, -signal.SIGHUP), said
-
-
-def test_a_command_may_be_as_long_as_the_kernel_allows(fill: StartFill, tmp_path: pathlib.Path) -> None:
-    facts = tmp_path / "facts"
-    long = ["x" * 120_000] * 3
-    fill("--gpus", "0", "--idle-for", "0", "--", "sh", "-c", f"echo $# >> {facts}; sleep 1000", "sh", *long)
-    assert wait_for_lines(facts, 1) == ["3"]
 
 
 @pytest.mark.parametrize("log", ["missing/fill.log", "pipe"])

@@ -14,12 +14,10 @@ _DIES_WITHIN_S = 1.0  # unless it is blocked in the kernel
 
 @value
 class Ran:
-    """How a helper ended, None if it was killed after its time or is traced; and the end of its output."""
+    """How a helper ended, None if it was killed after its time; and the end of its output."""
 
     ended: Ended | None
     output: str
-    in_time: bool = True
-    """Whether it ended by itself before its time was over."""
 
     @property
     def ok(self) -> bool:
@@ -62,7 +60,7 @@ class Helpers:
             output, in_time = self._listen(pid, ours, limit_s)
         finally:
             os.close(ours)
-        return Ran(_end_of(pid) if in_time else None, output.decode(errors="replace"), in_time)
+        return Ran(_end_of(pid) if in_time else None, output.decode(errors="replace"))
 
     def _listen(self, pid: int, ours: int, limit_s: float) -> tuple[bytes, bool]:
         """Return the output until it ends, and whether it did in time. Its children may keep the pipe open."""
@@ -92,12 +90,9 @@ class Helpers:
             os.close(pidfd)
 
 
-def _end_of(pid: int) -> Ended | None:
-    """Reap it; return how it ended, None if another process traces it: only that can reap it."""
-    found, status = os.waitpid(pid, os.WNOHANG)
-    if not found:
-        return None
-    code = os.waitstatus_to_exitcode(status)
+def _end_of(pid: int) -> Ended:
+    """Reap it; return how it ended."""
+    code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
     return Ended(code=code) if code >= 0 else Ended(by_signal=-code)
 
 

@@ -130,7 +130,7 @@ class StopsForPersons:
             ran = Helpers(self._world.clock.monotonic_s).run(_PROGRAM, {"PATH": os.defpath}, limit_s, reads=order)
         except FallowError as error:
             return StopAnswer(refused=str(error))
-        if not ran.in_time:
+        if ran.ended is None:
             return StopAnswer(refused=f"there was no answer within {limit_s:.0f} s; look at the GPU again")
         return understood(ran.output)
 
