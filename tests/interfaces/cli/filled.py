@@ -3,13 +3,11 @@
 import os
 import pathlib
 import select
-import signal
 import subprocess
 import time
 from collections.abc import Iterable
 
 from fallow.readers.proc import Proc
-from tests.conftest import Fallow
 from tests.places import LIMIT_S
 
 
@@ -93,12 +91,3 @@ def until_there(pid: int, words: str) -> None:
     while not any(_is(str(proc.command(below.pid)), words) for below in proc.descendants(pid)):
         assert time.monotonic() < limit_s, f"nobody below pid {pid} is {words}"
         time.sleep(0.01)
-
-
-def up_for(seconds: float, fallow: Fallow, *words: str) -> None:
-    """Let a daemon look for so long, and end it."""
-    running = Fill(fallow.start("up", *words))
-    running.until("up, ")
-    time.sleep(seconds)
-    running.process.terminate()
-    assert running.process.wait(LIMIT_S) == -signal.SIGTERM

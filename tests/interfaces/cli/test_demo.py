@@ -6,7 +6,6 @@ import re
 import select
 import signal
 import subprocess
-import sys
 import termios
 import urllib.request
 
@@ -14,7 +13,7 @@ import pytest
 
 from tests.conftest import Fallow
 from tests.interfaces.cli.filled import Fill
-from tests.places import BIN, LIMIT_S
+from tests.places import LIMIT_S
 from tests.waiting import PROGRAM_S, until
 
 pytestmark = pytest.mark.more
@@ -30,11 +29,6 @@ def leftovers(folder: str) -> list[str]:
         except OSError:
             continue
     return found
-
-
-def daemon_of(pid: int) -> int:
-    """Return the first process that the demo has started: its daemon."""
-    return int(pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()[0])
 
 
 def test_it_tells_the_whole_story_and_leaves_nothing_running(fallow: Fallow, tmp_path: pathlib.Path) -> None:
@@ -84,18 +78,6 @@ def test_ctrl_c_and_a_hang_up_end_it_cleanly_and_the_page_was_there(
     assert leftovers(str(stories)) == []
 
 
-def test_hang_ups_that_reach_it_alone_end_what_waits_in_line_too(fallow: Fallow, tmp_path: pathlib.Path) -> None:
-    stories = tmp_path / "stories"
-    stories.mkdir()
-    story = Fill(fallow.start("demo", TMPDIR=str(stories)), on_stdout=True)
-    story.until("$ fallow run --gpus 1 --wait 60s")
-    while story.process.poll() is None:  # the kernel sends one when a terminal closes, and the shell another
-        story.process.send_signal(signal.SIGHUP)
-    assert story.process.returncode == -signal.SIGHUP
-    assert list(stories.iterdir()) == []
-    assert leftovers(str(stories)) == []
-
-
 def test_on_a_terminal_it_stays_until_a_key_is_pressed(fallow: Fallow, tmp_path: pathlib.Path) -> None:
     stories = tmp_path / "stories"
     stories.mkdir()
@@ -129,23 +111,6 @@ def test_on_a_terminal_it_stays_until_a_key_is_pressed(fallow: Fallow, tmp_path:
     assert list(stories.iterdir()) == []
 
 
-def test_nobody_else_knows_the_path_by_which_a_process_is_on_its_cards(fallow: Fallow) -> None:
-    """All users see the folders in /tmp, and the paths of sockets. Root's demo counts processes of all users."""
-    story = Fill(fallow.start("demo"))
-    story.until("fallow: up, with ")
-    daemon = pathlib.Path(f"/proc/{daemon_of(story.process.pid)}")
-    folder, environ = (daemon / "cwd").readlink(), (daemon / "environ").read_bytes().split(b"\0")
-    name = "FALLOW_CLAIM_DIR="
-    (claims,) = [each.decode().removeprefix(name) for each in environ if each.startswith(name.encode())]
-    seen = pathlib.Path("/proc/net/unix").read_text()
-    story.process.send_signal(signal.SIGINT)
-    story.process.communicate(timeout=LIMIT_S)
-    assert f"{folder}/" in seen
-    assert claims.startswith(f"{folder}/")
-    assert os.path.dirname(claims) != str(folder)
-    assert os.path.dirname(claims) not in seen
-
-
 def test_nothing_of_the_folder_it_was_started_in_is_run_where_no_folder_of_modules_is_named(
     fallow: Fallow, tmp_path: pathlib.Path
 ) -> None:
@@ -158,45 +123,3 @@ def test_nothing_of_the_folder_it_was_started_in_is_run_where_no_folder_of_modul
     story.process.send_signal(signal.SIGINT)
     story.process.communicate(timeout=LIMIT_S)
     assert not ran.exists()
-
-
-@pytest.fixture
-def bare(tmp_path: pathlib.Path) -> dict[str, str]:
-    """An environment in which `fallow` is somebody else's, and so is Python."""
-    others = tmp_path / "others"
-    others.mkdir()
-    for name in ("fallow", "python3", "python"):
-        (others / name).write_text("#!/bin/sh\necho somebody else >&2; exit 97\n")
-        (others / name).chmod(0o755)
-    return {"PATH": f"{others}:/usr/bin:/bin", "HOME": str(tmp_path), "TMPDIR": str(tmp_path), "LANG": "C.UTF-8"}
-
-
-@pytest.mark.parametrize("way", ["relative", "module"])
-def test_it_tells_its_own_story_whatever_is_on_the_path(
-    way: str, fallow: Fallow, bare: dict[str, str], tmp_path: pathlib.Path
-) -> None:
-    """F1"""
-    here = tmp_path / "here"
-    here.mkdir()
-    (here / "venv").symlink_to(BIN.parent)
-    (here / "fallow.py").write_text("raise SystemExit('somebody else')\n")
-    start = (
-        ["venv/bin/fallow"]
-        if way == "relative"
-        else [f"venv/bin/{pathlib.Path(sys.executable).name}", "-P", "-m", "fallow"]
-    )
-    fallow.environ = bare
-    story = Fill(fallow.start_other("env", "-C", str(here), *start, "demo"))
-    story.until("background: GPU 3: filling it")
-    story.process.send_signal(signal.SIGINT)
-    _, said = story.process.communicate(timeout=LIMIT_S)
-    assert "somebody else" not in said
-    assert "Traceback" not in said
-
-
-def test_a_filler_that_is_called_fallow_is_this_one(simulated: Fallow, bare: dict[str, str]) -> None:
-    """F1: a service has no PATH to find itself by, and another fallow may be on it."""
-    simulated.environ["PATH"] = bare["PATH"]
-    words = ["fill", "--gpus", "0", "--idle-for", "0.2s", "--", "fallow", "--version"]
-    running = Fill(simulated.start_other(str(BIN / "fallow"), *words))
-    assert "somebody else" not in running.until("the filler ended with exit code 0")

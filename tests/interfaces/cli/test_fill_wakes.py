@@ -2,7 +2,6 @@
 
 import os
 import pathlib
-import random
 import signal
 import subprocess
 import sys
@@ -12,7 +11,6 @@ import pytest
 
 from tests.conftest import Fallow
 from tests.interfaces.cli.filled import Fill, pids_written, wait_for_end, wait_for_lines
-from tests.length import COMINGS
 from tests.places import LIMIT_S
 from tests.standin import Process, World
 from tests.waiting import end
@@ -114,81 +112,6 @@ def test_whoever_had_it_open_before_is_no_newcomer_until_they_open_it_further(
     program("-c", OPENER, "1", node(fallow))
     newcomer = program("-c", OPENER, "5", node(fallow))
     assert f"pid {newcomer.pid} of " in running.until("giving it back")
-
-
-def test_the_filler_may_open_its_own_card_as_often_as_it_likes(
-    fill: Callable[..., Fill], fallow: Fallow, tmp_path: pathlib.Path, program: Callable[..., subprocess.Popen[str]]
-) -> None:
-    pids = tmp_path / "pids"
-    opens = f"kept = [open('{node(fallow)}') for _ in range(20)]\nopen('{pids}', 'a').write('1')\ninput()"
-    script = f'sleep 1000 | {sys.executable} -c "{opens}"'
-    running = fill("--gpus", "0", "--idle-for", "0", "--", "sh", "-c", script)
-    running.until("filling it")
-    wait_for_lines(pids, 1)
-    newcomer = program("-c", OPENER, "4", node(fallow))
-    assert f"pid {newcomer.pid} of " in running.until("giving it back")
-
-
-def test_an_open_of_one_card_leaves_the_fillers_of_others(
-    fill: Callable[..., Fill], fallow: Fallow, program: Callable[..., subprocess.Popen[str]]
-) -> None:
-    running = fill("--gpus", "0,1", "--idle-for", "0", "--", "sleep", "1000")
-    running.until("filling it", times=2)
-    program("-c", OPENER, "4", node(fallow, 1))
-    running.until("GPU 1: given back")
-    assert not running.told("GPU 0: giving it back")
-
-
-def test_without_a_node_it_says_so_once_and_polls(
-    fill: Callable[..., Fill], fallow: Fallow, nodes: World, tmp_path: pathlib.Path
-) -> None:
-    fallow.environ["FALLOW_DEVICES"] = str(tmp_path / "nothing-there")
-    running = fill("--idle-for", "0", "--", "sleep", "1000")
-    running.until("filling it", times=4)
-    assert len(running.told("cannot watch opens")) == 4, "one sentence for each node that is missing"
-    nodes[2].compute = [Process(os.getpid(), 2**30)]
-    running.until(f"GPU 2: giving it back: pid {os.getpid()} of ")
-
-
-def test_a_driver_that_does_not_tell_who_is_there_lets_nobody_in(
-    fill: Callable[..., Fill], nodes: World, tmp_path: pathlib.Path
-) -> None:
-    nodes.fault("nvmlDeviceGetComputeRunningProcesses", card=0, error=999)
-    facts = tmp_path / "facts"
-    running = fill("--gpus", "0,1", "--idle-for", "0", "--", "sh", "-c", f"echo {{gpu}} >> {facts}; sleep 1000")
-    running.until("GPU 1: filling it")
-    assert wait_for_lines(facts, 1) == ["1"]
-    nodes.heal()
-    assert wait_for_lines(facts, 2) == ["1", "0"]
-
-
-@pytest.mark.more
-def test_random_comings_and_goings_leave_no_filler_over_and_never_two_on_a_card(
-    fill: Callable[..., Fill], fallow: Fallow, nodes: World, tmp_path: pathlib.Path
-) -> None:
-    pids, wrong, locks = tmp_path / "pids", tmp_path / "wrong", tmp_path / "locks"
-    locks.mkdir()
-    alone = f"exec 9>>{locks}/{{gpu}}; flock -n 9 || echo two >> {wrong}; echo $$ >> {pids}"
-    running = fill("--idle-for", "0", "--yield", "term", "--", "bash", "-c", f"{alone}; sleep 1000 & wait")
-    running.until("filling it", times=4)
-    drawn = random.Random(7)
-    there = [False] * 4
-    for _ in range(COMINGS):
-        card = drawn.randrange(4)
-        there[card] = not there[card]
-        filled = len(running.told(f"GPU {card}: filling it")) > len(running.told(f"GPU {card}: giving it back"))
-        nodes[card].compute = [Process(os.getpid(), 2**30)] if there[card] else []
-        nodes[card].memory_used = 2**30 if there[card] else 0
-        with open(node(fallow, card)):  # so that fallow looks now
-            pass
-        if not there[card]:
-            running.until(f"GPU {card}: filling it")
-        elif filled:
-            running.until(f"GPU {card}: given back")
-    running.process.send_signal(signal.SIGTERM)
-    running.process.communicate(timeout=LIMIT_S)
-    wait_for_end(pids_written(pids))
-    assert not wrong.exists()
 
 
 def test_a_suspended_filler_goes_on_where_it_was(

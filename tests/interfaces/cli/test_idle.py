@@ -1,17 +1,12 @@
 """`fallow idle`: 0 only for what is known to be idle, with a daemon and without."""
 
-import json
 import os
 import pathlib
 import signal
 import socket
 import subprocess
 import sys
-import threading
-import time
 from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, HTTPServer
-from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -35,7 +30,6 @@ from tests.standin import World
 from tests.waiting import PROGRAM_S, until
 
 WORKS = "while True: pass"
-TICK_S = 1 / os.sysconf("SC_CLK_TCK")  # a birth is known to a tick
 
 
 def test_free_gpus_are_idle_now_and_for_how_long_is_not_known_without_a_daemon(simulated: Fallow) -> None:
@@ -43,21 +37,6 @@ def test_free_gpus_are_idle_now_and_for_how_long_is_not_known_without_a_daemon(s
     asked = simulated("idle", "--for", "1s")
     assert asked.returncode == 75
     assert "GPU 0: cannot be told: free; since when is not known" in asked.stdout
-
-
-@pytest.mark.more
-def test_one_gpu_in_use_is_enough_for_a_no_and_the_others_are_still_idle(simulated: Fallow) -> None:
-    with subprocess.Popen([sys.executable, "-c", WORKS], env=simulated.on("2")) as job:
-        try:
-            until(lambda: simulated("idle", "2").returncode == 1, pause_s=PROGRAM_S)
-            asked = simulated("idle", "--json")
-            assert asked.returncode == 1
-            told = json.loads(asked.stdout)
-            assert told["idle"] is False
-            assert [each["idle"] for each in told["gpus"]] == [True, True, False, True]
-            assert simulated("idle", "0,1,3").returncode == 0
-        finally:
-            job.kill()
 
 
 @pytest.mark.more
@@ -82,32 +61,6 @@ def test_a_job_that_began_after_the_daemon_looked_is_seen(simulated: Fallow, tmp
             finally:
                 job.kill()
     assert asked == 2
-
-
-@pytest.mark.more
-def test_no_time_counts_for_a_process_from_before_it_came(simulated: Fallow) -> None:
-    with subprocess.Popen(["sleep", "1000"], env=simulated.on("2")) as first:
-        running = Fill(simulated.start("up"))
-        running.until("up, ")
-        until(lambda: simulated("idle", f"pid:{first.pid}", "--for", "6s").returncode == 0, pause_s=PROGRAM_S)
-        before_s = time.monotonic()
-        with subprocess.Popen(["sleep", "1000"], env=simulated.on("2")) as newcomer:
-            try:
-
-                def asked(subject: str) -> dict[str, Any]:
-                    told: dict[str, Any] = json.loads(simulated("idle", subject, "--for", "6s", "--json").stdout)
-                    if told["gpus"]:
-                        assert told["idle"] is not True or time.monotonic() - before_s >= 6, "it came later"
-                    return told
-
-                by_pid = until(lambda: asked(f"pid:{newcomer.pid}"), lambda told: bool(told["gpus"]))
-                for told in (by_pid, asked("mine")):
-                    longest_s = time.monotonic() - before_s + TICK_S
-                    assert (told["gpus"][0]["for_s"] or 0.0) <= longest_s
-                until(lambda: asked("mine")["idle"], pause_s=PROGRAM_S)
-            finally:
-                newcomer.kill()
-                first.kill()
 
 
 def answer_about(subject: OneProcess | OneUser, *pids: int) -> tuple[bool | None, str]:
@@ -138,18 +91,6 @@ def test_a_card_that_is_lost_is_no_yes(fallow: Fallow, world: World) -> None:
     asked = fallow("idle")
     assert asked.returncode == 75
     assert "GPU 3: cannot be told" in asked.stdout
-
-
-def test_a_driver_that_never_starts_is_69(fallow: Fallow, world: World) -> None:
-    world.fault("nvmlInit", never=True)
-    assert fallow("idle", FALLOW_DRIVER_TIMEOUT="0.02").returncode == 69
-
-
-@pytest.mark.parametrize(
-    "words", [("--for", "5"), ("--for", "soon"), ("9",), ("0-",), ("--unless", "cpu"), ("--unless", "cpu:x")]
-)
-def test_what_makes_no_sense_is_2(simulated: Fallow, words: tuple[str, ...]) -> None:
-    assert simulated("idle", *words).returncode == 2
 
 
 HOLDS = """
@@ -184,20 +125,6 @@ def told_in_time(fallow: Fallow, *words: str) -> subprocess.CompletedProcess[str
 
 
 @pytest.mark.more
-def test_a_job_that_works_on_the_cpu_alone_is_a_no_with_the_condition_and_a_yes_without(
-    simulated: Fallow, holder: Callable[[str], None]
-) -> None:
-    holder(WORKS)
-    asked = told_in_time(simulated, "2", "--unless", "cpu:5")
-    assert asked.returncode == 1
-    assert "GPU 2: in use: " in asked.stdout
-    assert "but its processes used" in asked.stdout
-    assert simulated("idle", "0", "--unless", "cpu:5").returncode == 0, "it is not on that one"
-    told = json.loads(told_in_time(simulated, "--unless", "cpu:5", "--json").stdout)
-    assert [each["idle"] for each in told["gpus"]] == [True, True, False, True]
-
-
-@pytest.mark.more
 def test_a_job_whose_conditions_say_no_is_a_yes_and_one_that_cannot_be_told_is_75(
     simulated: Fallow, holder: Callable[[str], None]
 ) -> None:
@@ -208,43 +135,6 @@ def test_a_job_whose_conditions_say_no_is_a_yes_and_one_that_cannot_be_told_is_7
     asked = simulated("idle", "2", "--unless", "cpu:50", "--unless", f"http:http://127.0.0.1:{port}/")
     assert asked.returncode == 75
     assert f"http:http://127.0.0.1:{port}/ cannot be told" in asked.stdout
-
-
-def test_an_address_that_answers_200_is_a_no_also_where_nobody_holds_the_gpu(simulated: Fallow) -> None:
-    with HTTPServer(("127.0.0.1", 0), Busy) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        try:
-            url = f"http:http://127.0.0.1:{server.server_port}"
-            assert simulated("idle", "0", "--unless", f"{url}/busy").returncode == 1
-            assert simulated("idle", "0", "--unless", f"{url}/quiet").returncode == 0
-        finally:
-            server.shutdown()
-
-
-@pytest.mark.more
-def test_a_process_without_a_gpu_is_asked_by_conditions_too_and_a_user_without_one_cannot_be_told(
-    simulated: Fallow,
-) -> None:
-    with subprocess.Popen([sys.executable, "-c", WORKS], start_new_session=True) as job:
-        try:
-            assert simulated("idle", f"pid:{job.pid}").returncode == 0, "it is on no GPU"
-            asked = simulated("idle", f"pid:{job.pid}", "--unless", "cpu:5")
-            assert asked.returncode == 1
-            assert "in use: holds no GPU, but its processes used" in asked.stdout
-        finally:
-            job.kill()
-    assert simulated("idle", "user:nobody", "--unless", "cpu:5").returncode == 75
-
-
-class Busy(BaseHTTPRequestHandler):
-    """Answers 200 to /busy, and 404 to all else."""
-
-    def do_GET(self) -> None:
-        self.send_response(200 if self.path == "/busy" else 404)
-        self.end_headers()
-
-    def log_message(self, *_: object) -> None:
-        pass
 
 
 ACTIVITIES = st.sampled_from(list(Activity))

@@ -1,7 +1,6 @@
 """Somebody who types keeps guard and fillers away, also where nothing records that they are here."""
 
 import os
-import pathlib
 import pty
 import signal
 from collections.abc import Iterator
@@ -61,30 +60,3 @@ def test_without_any_source_fillers_stay_away_and_say_why(simulated: Fallow) -> 
     found = simulated("doctor", **nowhere).stdout
     assert "fillers never start" in found
     assert "logins are recorded" not in found
-
-
-def test_doctor_says_by_what_people_are_seen(simulated: Fallow) -> None:
-    """F25"""
-    found = simulated("doctor").stdout
-    assert f"people are noticed by {simulated.home}/terminals/pts; 0 logged in now" in found
-
-
-@pytest.mark.parametrize(
-    "words",
-    [("fill", "--user-idle", "5s", "--", "true"), ("guard", "--unless", "users:5s")],
-    ids=lambda words: words[0],
-)
-def test_away_after_less_than_the_kernel_can_tell_is_refused(simulated: Fallow, words: tuple[str, ...]) -> None:
-    """F33: the access time of a terminal moves in steps of 8 s."""
-    done = simulated(*words)
-    assert done.returncode == 2
-    assert "in steps of 8s; write 10s or more" in done.stderr
-
-
-def test_check_refuses_it_too(simulated: Fallow, tmp_path: pathlib.Path) -> None:
-    """F33"""
-    config = tmp_path / "fallow.toml"
-    config.write_text('[terminals]\nuser_idle = "5s"\n')
-    done = simulated("check", str(config))
-    assert done.returncode != 0
-    assert "in steps of 8s" in done.stdout + done.stderr

@@ -3,9 +3,7 @@
 import json
 import os
 import pathlib
-import select
 import subprocess
-import sys
 
 import pytest
 
@@ -17,8 +15,6 @@ from tests.actuators.claims.test_users import ADA, BOB, Users
 from tests.conftest import Fallow
 from tests.places import LIMIT_S
 from tests.waiting import PROGRAM_S, until
-
-_EXIT_OF_ONE_THREAD = {"x86_64": 60, "aarch64": 93}
 
 
 @pytest.fixture
@@ -88,28 +84,6 @@ def test_a_gpu_is_named_as_people_name_it_and_by_its_uuid_where_it_cannot_be_rea
     assert " protects gpu:GPU-" in simulated("protect", "--list", FALLOW_SIMULATE="1xH100").stdout
 
 
-@pytest.mark.parametrize(
-    ("words", "says"),
-    [
-        ((), "it is not said for how long"),
-        (("--for", "0"), "at most a year"),
-        (("--for", "soon"), "is not a duration"),
-        (("nonsense", "--for", "1h"), "no GPU 'nonsense'"),
-        (("user:rooot", "--for", "1h"), "there is no user 'rooot' on this machine; did you mean root?"),
-        (("pid:x", "--for", "1h"), "is not a process"),
-        (("pid:4000000", "--for", "1h"), "no process 4000000"),
-        (("--release", "abc"), "'abc' is not an id of a protection; fallow protect --list shows them"),
-        (("--release", ""), "'' is not an id of a protection"),
-        (("--release", "-7"), "'-7' is not an id of a protection"),
-        (("--release", "7"), "there is no protection 7; write the first 3 digits of its id, or more"),
-    ],
-)
-def test_wrong_words_are_answered(simulated: Fallow, words: tuple[str, ...], says: str) -> None:
-    done = simulated("protect", *words)
-    assert done.returncode == 2
-    assert says in done.stderr
-
-
 def test_a_hold_on_a_process_ends_with_it(tmp_path: pathlib.Path) -> None:
     """Else the protection on a job would keep the machine on long after the job."""
     protections = ProtectionFolder(ClaimFolder(str(tmp_path / "claims")), str, Proc())
@@ -123,38 +97,6 @@ def test_a_hold_on_a_process_ends_with_it(tmp_path: pathlib.Path) -> None:
     job.wait(LIMIT_S)
     assert protections.active(999.0) == []
     assert list((tmp_path / "claims").glob("protection-*")) == []
-
-
-def test_a_process_that_cannot_be_told_from_here_is_held_until_the_time_ends(tmp_path: pathlib.Path) -> None:
-    """In another pid namespace the same pid is somebody else: that it is not here says nothing."""
-    elsewhere = ProtectionFolder(ClaimFolder(str(tmp_path / "claims")), str)
-    number = elsewhere.place(OneProcess(4_000_000, 5), 1000.0, "")
-    protections = ProtectionFolder(ClaimFolder(str(tmp_path / "claims")), str, Proc())
-    assert [protection.id for protection in protections.active(999.0)] == [number]
-    assert protections.active(1000.0) == []
-
-
-def test_a_process_whose_first_thread_has_ended_is_still_held(tmp_path: pathlib.Path) -> None:
-    """The kernel shows it as a zombie, and it works."""
-    leave = "import ctypes, threading; threading.Thread(target=input).start(); print(flush=True)"
-    job = subprocess.Popen(
-        [sys.executable, "-c", f"{leave}; ctypes.CDLL(None).syscall({_EXIT_OF_ONE_THREAD[os.uname().machine]}, 0)"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-    )
-    assert job.stdout is not None
-    job.stdout.readline()
-    stat = Proc().stat(job.pid)
-    while stat is not None and stat.state != "Z":
-        stat = Proc().stat(job.pid)
-    assert stat is not None
-    assert not Proc().has_ended(job.pid, stat.birth)
-    pidfd = os.pidfd_open(job.pid)
-    job.kill()
-    assert select.select([pidfd], [], [], 30)[0]
-    os.close(pidfd)
-    assert Proc().has_ended(job.pid, stat.birth), "nobody has reaped it, and it has ended"
-    job.communicate(timeout=LIMIT_S)
 
 
 def test_a_hold_ends_by_itself(protections: ProtectionFolder) -> None:
@@ -209,13 +151,6 @@ def test_what_is_no_file_of_its_owner_alone_protects_everything_and_is_not_waite
         case _:
             path.write_text(real.read_text())
             path.chmod(0o666)
-    (protection,) = protections.active(0.0)
-    assert (protection.target, protection.by_user) == (Everything(), "somebody")
-
-
-def test_more_than_a_thousand_protect_everything(protections: ProtectionFolder, tmp_path: pathlib.Path) -> None:
-    for number in range(1001):
-        (tmp_path / "claims" / f"protection-{100000000 + number}").touch()
     (protection,) = protections.active(0.0)
     assert (protection.target, protection.by_user) == (Everything(), "somebody")
 

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from tests.actuators.claims.test_users import ADA, Users, users
+from tests.actuators.claims.test_users import users
 from tests.conftest import Fallow
 from tests.interfaces.cli.filled import Fill
 from tests.places import ME, REPOSITORY
@@ -52,13 +52,6 @@ def test_every_mistake_is_told_with_its_line_and_the_old_one_stays(
     )
 
 
-def test_each_reload_that_fails_leaves_a_line(simulated: Fallow, file: pathlib.Path, up: Fill) -> None:
-    file.unlink()
-    for number in (1, 2):
-        assert simulated("up", "--reload").returncode != 0
-        up.until(f"(reload {number})")
-
-
 def test_without_a_daemon_it_says_so(simulated: Fallow) -> None:
     done = simulated("up", "--reload")
     assert (done.returncode, done.stdout) == (69, "")
@@ -81,35 +74,3 @@ def test_nobody_else_may_have_it_reload(simulated: Fallow, open_folder: pathlib.
         f"only {'root' if ME == 'root' else f'root and {ME}'}, who runs the daemon, may make it reload" in done.stderr
     )
     assert not running.told("config reloaded")
-
-
-@pytest.mark.as_root
-def test_a_daemon_that_had_no_config_finds_the_one_that_was_written_since(
-    users: Users, open_folder: pathlib.Path
-) -> None:
-    """Of Ada: root looks for a config in the home of the machine's own root, which no test may touch."""
-    home = open_folder / "home"
-    config = home / ".config" / "fallow" / "fallow.toml"
-    config.parent.mkdir(parents=True)
-    users.environ |= {"HOME": str(home), "FALLOW_STATE_DIR": str(open_folder / "state")}
-    running = Fill(users.start(ADA, "up", "--listen", "127.0.0.1:0"))
-    running.until("up, without a config")
-    none = (
-        f"reloaded without a config: there is none at {config}; write one there and reload again,"
-        " or end the daemon and run: fallow up --config FILE\n"
-    )
-    assert users.run(ADA, "up", "--reload") == (0, none, "")
-    config.write_text("[machine]\nevry = 1\n")
-    code, out, err = users.run(ADA, "up", "--reload")
-    assert (code, out) == (78, "")
-    assert f"{config}:2: machine.evry: there is no such key" in err
-    config.write_text("[machine]\nprice = 3\n")
-    assert users.run(ADA, "up", "--reload") == (0, f"config reloaded: {config}\n", "")
-    running.until("config reloaded (reload 3)")
-    code, _, err = users.run(ADA, "up")
-    assert code != 0
-    assert f"with {config}" in err, "the next one is told which config it has"
-    config.unlink()
-    code, _, err = users.run(ADA, "up", "--reload")
-    assert code == 78, "a config that has gone is a mistake, and the old one stays"
-    assert f"{config}: there is no such file" in err

@@ -101,27 +101,3 @@ def test_it_is_readable_in_light_and_dark_and_on_a_phone(page_file: pathlib.Path
         assert page.get_by_role("img", name=re.compile("^GPU 0, ")).count() == 1
         context.close()
     assert len(grounds) == 2
-
-
-@pytest.mark.engine
-@pytest.mark.more
-def test_an_amount_of_money_stays_on_one_line_however_long_the_names_beside_it_are(
-    page_file: pathlib.Path, tmp_path: pathlib.Path, browser: Any
-) -> None:
-    long = tmp_path / "long.html"
-    long.write_text(page_file.read_text().replace("€", "12345 EUR ").replace("--config", "--config=" + "long " * 20))
-    page = browser.new_page(viewport={"width": 1000, "height": 800})
-    page.goto(long.as_uri())
-    cells = "[...document.querySelectorAll('#job-table td[data-label=cost]')]"
-    lines = page.evaluate(
-        f"{cells}.map(cell => {{ const range = document.createRange(); "
-        "range.selectNodeContents(cell); return range.getClientRects().length; })"
-    )
-    page.close()
-    assert lines
-    assert set(lines) == {1}
-
-
-def test_a_restless_card_does_not_make_the_page_huge(fallow: Fallow) -> None:
-    record(fallow, life(0.1, cards=2, restless=2, start_s=time.time() - 8640))
-    assert len(fallow("report", "--format", "html").stdout) < 400_000

@@ -78,16 +78,6 @@ def test_a_job_that_works_five_per_cent_of_each_second_is_busy(world: World, fal
     assert 0.03 < gpu["utilization_mean"] < 0.08
 
 
-def test_a_pid_that_proc_does_not_have_is_still_a_holder(world: World, fallow: Fallow) -> None:
-    protection(world, 2, pid=DEAD_PID)
-    gpu = gpus(fallow)[2]
-    assert gpu["activity"] == "idle"
-    holder = gpu["holders"][0]
-    assert holder["pid"] == DEAD_PID
-    assert holder["user"] is None
-    assert "pid namespace" in holder["unknown"]["user"]
-
-
 def test_graphics_and_mps_processes_are_holders_too(world: World, fallow: Fallow) -> None:
     world[0].graphics = [Process(DEAD_PID, GIB)]
     world[1].mps = [Process(DEAD_PID + 1, GIB)]
@@ -117,20 +107,6 @@ def test_each_error_means_what_it_means(world: World, fallow: Fallow, error: int
     assert gpu["activity"] == "free", "a card is not bad because one figure is missing"
 
 
-def test_not_found_means_that_nobody_ran_and_is_no_error(world: World, fallow: Fallow) -> None:
-    protection(world, 0)
-    world[0].process_samples = []
-    assert gpus(fallow)[0]["holders"][0]["utilization"] == 0
-
-
-@pytest.mark.parametrize("done", [(60, 10, 0, 0), (0, 60, 0, 0), (1, 1, 60, 0), (0, 0, 255, 60)])
-def test_work_of_every_kind_is_told_by_process(world: World, fallow: Fallow, done: tuple[int, ...]) -> None:
-    protection(world, 0)
-    world[0].process_samples = [(os.getpid(), int(time.time() * 1e6), *done)]
-    world[0].utilization = 60
-    assert gpus(fallow)[0]["holders"][0]["utilization"] == 0.6
-
-
 def test_mig_instances_are_gpus_of_their_own(world: World, fallow: Fallow) -> None:
     world[1].mig = [
         MigInstance(memory_total=10 * GIB),
@@ -144,13 +120,6 @@ def test_mig_instances_are_gpus_of_their_own(world: World, fallow: Fallow) -> No
     assert (empty["activity"], empty["memory_total_bytes"]) == ("free", 10 * GIB)
     assert taken["holders"][0]["pid"] == os.getpid()
     assert taken["activity"] == "unknown", "one look at an instance that somebody holds cannot tell whether it works"
-
-
-def test_a_card_in_mig_mode_without_instances_is_of_no_use_and_says_so(world: World, fallow: Fallow) -> None:
-    world[0].mig = []
-    gpu = gpus(fallow)[0]
-    assert gpu["activity"] == "unknown"
-    assert "no instance" in gpu["because"]
 
 
 def watched(fallow: Fallow, looks: int, change: Callable[[int], None] = lambda _: None) -> list[dict[str, Any]]:
@@ -181,36 +150,6 @@ def test_watching_witnesses_time_and_sees_what_a_test_changes_live(world: World,
     assert 0.2 < seen[2]["for_s"] < 30
     assert seen[-1]["activity"] == "busy"
     assert statuses[-1]["gpus"][1]["for_s"] > seen[2]["for_s"], "the others were free all the time"
-
-
-def test_counters_and_bus_traffic_are_there_from_the_second_look_on(world: World, fallow: Fallow) -> None:
-    protection(world, 0)
-    world[0].gpm = {2: 96.0, 3: 14.0, 5: 94.0, 10: 16.0, 20: 1.0, 21: 56_000.0}
-    first, second = (status["gpus"][0] for status in watched(fallow, 2))
-    assert first["counter_tensor"] is None
-    assert "two looks" in first["unknown"]["counter_tensor"]
-    tensor, occupancy = second["counter_tensor"], second["counter_occupancy"]
-    assert (round(tensor, 3), round(occupancy, 3)) == (0.94, 0.14)
-    assert second["pcie_rx_bytes_per_s"] == 56_000 * 2**20
-
-
-def test_a_card_without_counters_is_asked_for_bus_traffic_only_when_it_looks_hung(
-    world: World, fallow: Fallow
-) -> None:
-    for card in (0, 1):
-        protection(world, card)
-        world[card].gpm = None
-        world[card].pcie_rx_kbps = 5000
-    world[0].utilization = 100
-    found = gpus(fallow)
-    assert found[0]["pcie_rx_bytes_per_s"] == 5000 * 1024
-    assert found[1]["pcie_rx_bytes_per_s"] is None
-    assert world.calls("nvmlDeviceGetPcieThroughput") == 2
-
-
-def test_64_cards_are_read(make_world: Callable[..., World], fallow: Fallow) -> None:
-    make_world(cards=64)
-    assert len(gpus(fallow)) == 64
 
 
 def test_the_table_says_who_holds_what_and_why(world: World, fallow: Fallow) -> None:

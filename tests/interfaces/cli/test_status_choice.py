@@ -16,7 +16,6 @@ from fallow.core.value import replace
 from fallow.interfaces.cli.status_choice import chosen
 from tests.conftest import Fallow
 from tests.core.gpus import GIB, held, idle
-from tests.places import LIMIT_S
 from tests.standin import Process, World
 
 HIDDEN = Unknown("not shown to us")
@@ -69,14 +68,6 @@ def test_idle_are_gpus_that_are_held_and_unused_and_what_cannot_be_told_is_said(
     assert labels(idle=True, mine=True, sort="idle")[0] == "35"
 
 
-def test_where_nothing_is_meant_a_sentence_says_so() -> None:
-    assert chosen(MACHINE[:3], "alice", mine=True, idle=False, sort=None) == (
-        (),
-        "no job and no claim of alice is on a GPU",
-    )
-    assert chosen(MACHINE[:1], "bob", mine=False, idle=True, sort=None) == ((), "no GPU is held and unused")
-
-
 def test_the_first_line_and_the_counts_are_those_of_all_gpus(world: World, fallow: Fallow) -> None:
     world[1].compute = [Process(os.getpid(), GIB)]
     world[1].memory_used = GIB
@@ -87,22 +78,3 @@ def test_the_first_line_and_the_counts_are_those_of_all_gpus(world: World, fallo
         facts = json.loads(fallow("status", "--json", *words).stdout)
         assert (facts["available"], facts["counts"]["idle"]) == (7, 1)
         assert [each["index"] for each in facts["gpus"]] == [1]
-
-
-def test_a_wrong_order_is_answered_with_the_one_that_was_meant(simulated: Fallow) -> None:
-    done = simulated("status", "--sort", "memroy")
-    assert (done.returncode, done.stdout) == (2, "")
-    assert "did you mean memory?" in done.stderr
-    assert "write index, memory, utilization, idle or user" in simulated("status", "--sort", "x").stderr
-
-
-@pytest.mark.more
-def test_a_pipe_gets_lines_of_80_columns_or_what_columns_says(simulated: Fallow) -> None:
-    job = simulated.start("run", "--gpus", "0", "--", "sh", "-c", "echo up; read line", "x" * 200)
-    assert job.stdout is not None
-    job.stdout.readline()
-    for width, variables in ((80, {}), (120, {"COLUMNS": "120"})):
-        made = simulated("status", **variables).stdout.splitlines()
-        assert len(made) == 2 + 4
-        assert width - 2 <= max(map(len, made)) <= width
-    job.communicate("\n", timeout=LIMIT_S)

@@ -3,8 +3,6 @@
 import json
 import os
 import pathlib
-import pty
-import select
 import subprocess
 import time
 from typing import Any
@@ -13,7 +11,6 @@ import pytest
 
 from tests.conftest import Fallow
 from tests.interfaces.cli.filled import LIMIT_S, Fill
-from tests.places import ME
 from tests.standin import Process, World
 from tests.waiting import PROGRAM_S, until
 
@@ -63,33 +60,6 @@ def test_the_mark_of_a_filler_on_somebodys_card_makes_it_nobodys_filler(world: W
 
 
 @pytest.mark.more
-def test_filled_hours_are_nobodys_and_cost_nothing(simulated: Fallow, tmp_path: pathlib.Path) -> None:
-    """F9: root, who runs the filler, is not charged for it."""
-    config = tmp_path / "fallow.toml"
-    config.write_text(
-        "[machine]\nevery = '200ms'\n[terminals]\nusers = 'ignore'\n[page]\nenabled = false\n[[filler]]\n"
-        f"name = 'background'\nuser = '{ME}'\ncommand = ['sleep', '1000']\ngpus = '3'\nidle_for = '500ms'\n"
-    )
-    config.chmod(0o600)
-    daemon = Fill(simulated.start("up", "--config", str(config)))
-    daemon.until("filling it")
-    until(
-        lambda: told(simulated, "3")["gpus"][0],
-        lambda gpu: gpu["for_s"] is not None and gpu["activity"] == "filled",
-        pause_s=PROGRAM_S,
-    )
-    words = ("report", "--format", "json", "--by", "user", "--price", "100")
-    report = until(
-        lambda: json.loads(simulated(*words).stdout), lambda told: told["total"]["filled_s"] > 0, pause_s=PROGRAM_S
-    )
-    assert [line["user"] for line in report["lines"]] == ["-"]
-    assert report["total"]["cost"] == 0
-    total = report["total"]
-    parts = ("free_s", "filled_s", "busy_s", "idle_s", "stuck_s", "unknown_s")
-    assert sum(total[part] for part in parts) == pytest.approx(total["observed_s"])
-
-
-@pytest.mark.more
 def test_a_claim_that_nobody_uses_is_the_claimers_and_not_free(world: World, fallow: Fallow) -> None:
     """V8"""
     launch = fallow.start("run", "--gpus", "2", "--", "sleep", "1000")
@@ -110,27 +80,6 @@ def test_a_claim_that_nobody_uses_is_the_claimers_and_not_free(world: World, fal
     assert gpu["claim"]["pid"] == launch.pid
 
 
-@pytest.mark.more
-def test_a_card_whose_name_is_no_text_costs_nobody_anything(world: World, fallow: Fallow) -> None:
-    """F30"""
-    world[1].name = "NVIDIA \udcff\udcfe"
-    status = told(fallow)
-    assert [gpu["activity"] for gpu in status["gpus"]] == ["free"] * 8
-    assert status["gpus"][1]["name"] is None
-    assert "makes no sense" in status["gpus"][1]["unknown"]["name"]
-    assert fallow("run", "--gpus", "0", "--", "true").returncode == 0
-    assert fallow("pick", "--gpus", "1").returncode == 0
-    Fill(fallow.start("up")).until("up, ")
-
-
-def test_a_card_whose_uuid_is_no_text_is_unknown_and_the_others_are_well(world: World, fallow: Fallow) -> None:
-    """F30"""
-    world[1].uuid = "GPU-\udcff"
-    found = told(fallow)["gpus"]
-    assert [gpu["activity"] for gpu in found if gpu["index"] != 1] == ["free"] * 7
-    assert found[1]["uuid"] is None
-
-
 def test_the_name_of_a_card_cannot_move_the_cursor(world: World, fallow: Fallow) -> None:
     """Weak: GPU names printed raw."""
     world[0].name = "NVIDIA\x1b[2J\x1b]0;mine\x07\r\n\u202egnp"
@@ -138,44 +87,6 @@ def test_the_name_of_a_card_cannot_move_the_cursor(world: World, fallow: Fallow)
     assert "\x1b" not in table
     assert "\u202e" not in table
     assert "NVIDIA?[2J?]0;mine" in table.splitlines()[0]
-
-
-def test_the_name_of_a_process_cannot_move_the_cursor(world: World, fallow: Fallow) -> None:
-    """Weak: [comm] printed raw."""
-    name = "ctypes.CDLL(None).prctl(15, b'\\x1b[31m\\xe2\\x80\\xaex')"
-    odd = fallow.start_other("python3", "-c", f"import ctypes, sys; {name}; print('r', flush=True); sys.stdin.read()")
-    assert odd.stdout is not None
-    assert odd.stdout.readline() == "r\n"
-    world[0].compute = [Process(odd.pid, GIB)]
-    world[0].memory_used = GIB
-    table = fallow("status", "0").stdout
-    assert "\x1b" not in table
-    assert "\u202e" not in table
-
-
-def test_a_dumb_terminal_gets_table_after_table(simulated: Fallow) -> None:
-    """F19"""
-    ours, theirs = pty.openpty()
-    watching = subprocess.Popen(
-        ["fallow", "status", "--watch=200ms"],
-        env={**simulated.environ, "TERM": "dumb"},
-        stdin=theirs,
-        stdout=theirs,
-        stderr=theirs,
-    )
-    os.close(theirs)
-    said = b""
-    by_s = time.monotonic() + LIMIT_S
-    try:
-        while said.count(b"4 available") < 2:
-            ready, _, _ = select.select([ours], [], [], max(0.0, by_s - time.monotonic()))
-            assert ready, said
-            said += os.read(ours, 4096)
-    finally:
-        watching.kill()
-        watching.wait(LIMIT_S)
-        os.close(ours)
-    assert b"\x1b" not in said
 
 
 @pytest.mark.parametrize(

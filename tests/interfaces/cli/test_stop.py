@@ -23,17 +23,9 @@ from tests.interfaces.cli.stopped import (
     on_terminal,
 )
 from tests.places import LIMIT_S, ME
-from tests.standin import Process, World
 from tests.waiting import PROGRAM_S, until
 
 Start = Callable[..., Job]
-SAVES_BY_ANOTHER_PROGRAM = """
-import os, signal, subprocess, time
-signal.signal(signal.SIGTERM, lambda *_: subprocess.Popen(["sleep", "1000"]))
-print("ready", flush=True)
-while True:
-    time.sleep(1000)
-"""
 
 
 @pytest.fixture
@@ -119,26 +111,6 @@ def test_without_a_terminal_it_needs_a_yes(simulated: Fallow, start: Start) -> N
     assert job.lives
 
 
-@pytest.mark.parametrize(
-    ("subject", "says"),
-    [
-        ("alll", "did you mean all?"),
-        ("pid:abc", "'abc' is not a process"),
-        ("foo", "there is no GPU 'foo' here"),
-        ("user:nosuch", "there is no user 'nosuch'"),
-    ],
-)
-def test_a_wrong_subject_is_told_before_the_missing_terminal(simulated: Fallow, subject: str, says: str) -> None:
-    done = simulated("stop", subject)
-    assert (done.returncode, says in done.stderr, "terminal" in done.stderr) == (2, True, False), done.stderr
-
-
-def test_that_nobody_is_there_is_told_before_the_missing_terminal(simulated: Fallow) -> None:
-    done = simulated("stop", "3")
-    assert (done.returncode, "terminal" in done.stderr) == (1, False), done.stderr
-    assert done.stderr == simulated("stop", "3", "--yes").stderr
-
-
 def test_on_a_terminal_it_lists_and_asks_and_a_no_stops_nothing(simulated: Fallow, start: Start) -> None:
     job = start(1)
     for answer in ("n\n", "\n", "what?\n", "\x04"):
@@ -160,16 +132,6 @@ def test_on_a_terminal_a_yes_stops_it(simulated: Fallow, start: Start) -> None:
         code, out = asked.ended()
     assert (code, job.ended_by()) == (0, signal.SIGTERM)
     assert "are free again" in out
-
-
-def test_ctrl_c_at_the_question_says_that_nothing_was_stopped(simulated: Fallow, start: Start) -> None:
-    job = start(1)
-    with on_terminal(simulated, "1") as asked:
-        asked.until("[y/N] ")
-        asked.process.send_signal(signal.SIGINT)
-        asked.until("\nfallow: interrupted: nothing was stopped")
-        assert asked.ended()[0] == -signal.SIGINT
-    assert job.lives
 
 
 def test_ctrl_c_in_the_grace_says_what_was_done(simulated: Fallow, start: Start) -> None:
@@ -201,18 +163,7 @@ def test_a_protected_job_is_left_alone_and_the_sentence_says_how_it_is_released(
     assert not kept.lives
 
 
-def test_a_protection_that_is_placed_in_the_grace_keeps_it_from_being_killed(simulated: Fallow, start: Start) -> None:
-    job = start(1, DEAF)
-    running = Fill(simulated.start("stop", "1", "--yes", "--grace", "1h"), on_stdout=True)
-    errors = Fill(running.process)
-    errors.until("stopping ")
-    assert simulated("protect", f"pid:{job.pid}", "--for", "1h").returncode == 0
-    assert "fallow protect --release" in running.until("left alone: ")
-    assert running.process.wait(LIMIT_S) == 1
-    assert job.lives
-
-
-@pytest.mark.parametrize("protected", [f"users = ['{ME}']", f"groups = ['{os.getgid()}']"])
+@pytest.mark.parametrize("protected", [f"groups = ['{os.getgid()}']"])
 def test_a_job_that_opted_out_and_one_that_the_config_protects_are_left_alone(
     simulated: Fallow, start: Start, tmp_path: os.PathLike[str], protected: str
 ) -> None:
@@ -231,19 +182,7 @@ def test_a_job_that_opted_out_and_one_that_the_config_protects_are_left_alone(
     assert named.lives
 
 
-def test_a_process_that_the_config_protects_and_that_came_during_the_grace_is_not_killed(
-    simulated: Fallow, start: Start, tmp_path: pathlib.Path
-) -> None:
-    job, config = start(1, ALONE + SAVES_BY_ANOTHER_PROGRAM), tmp_path / "fallow.toml"
-    config.write_text("[protect]\ncommands = ['sleep']\n")
-    config.chmod(0o600)
-    done = simulated("stop", "1", "--yes", "--grace", "1s", FALLOW_CONFIG=str(config))
-    assert done.returncode == 1, done
-    assert "runs sleep, and [protect] commands has 'sleep'" in " ".join(done.stdout.split())
-    assert job.lives
-
-
-@pytest.mark.parametrize("protected", [f"users = ['{ME}']", "commands = ['python*']"])
+@pytest.mark.parametrize("protected", ["commands = ['python*']"])
 def test_what_the_config_of_the_running_daemon_protects_is_left_alone(
     simulated: Fallow, start: Start, tmp_path: pathlib.Path, protected: str
 ) -> None:
@@ -273,13 +212,6 @@ def test_a_daemon_that_cannot_be_asked_is_reported_and_what_is_known_binds(
     assert "protects by its config is not known: " in done.stderr
     assert "that is in [protect] of the config" in done.stdout
     assert job.lives
-
-
-def test_who_has_claimed_a_gpu_without_being_on_it_is_named(simulated: Fallow) -> None:
-    inside = 'unset CUDA_VISIBLE_DEVICES; fallow stop 2 --yes; echo "exit code $?"'
-    done = simulated("run", "--gpus", "2", "--", "sh", "-c", inside)
-    assert done.stdout == "exit code 1\n"
-    assert f"nobody is on GPU 2, which is claimed by {ME} for sh (pid " in done.stderr
 
 
 def test_a_config_with_mistakes_stops_nothing(simulated: Fallow, start: Start, tmp_path: os.PathLike[str]) -> None:
@@ -332,38 +264,6 @@ def test_what_comes_back_is_said_and_is_no_success(simulated: Fallow, start: Sta
     assert "free again" not in done.stdout
 
 
-def test_of_a_launcher_that_holds_no_gpu_it_says_who_below_it_does(simulated: Fallow, start: Start) -> None:
-    job = start(1)
-    done = simulated("stop", str(os.getpid()), "--yes")
-    assert (done.returncode, "uses no GPU; below it are " in done.stderr) == (1, True), done.stderr
-    assert f"pid:{job.pid}" in done.stderr
-    assert job.lives
-
-
-@pytest.mark.more
-def test_a_process_that_has_only_claimed_a_gpu_is_stopped_and_one_on_another_gpu_is_not(
-    fallow: Fallow, world: World
-) -> None:
-    claiming = fallow.start("run", "--gpus", "3", "--", "sleep", "1000")
-    other = Job(fallow.environ)
-    try:
-        world[2].compute = [Process(other.pid, 2**30)]
-        until(lambda: fallow("stop", "3", "--dry-run").returncode == 0, pause_s=0.5)
-        assert fallow("stop", "3", "--yes").returncode == 0
-        assert claiming.wait(LIMIT_S) == -signal.SIGTERM
-        assert other.lives
-    finally:
-        other.end()
-
-
-@pytest.mark.more
-def test_a_job_that_fallow_run_watches_can_be_stopped_by_its_user(simulated: Fallow) -> None:
-    watched = simulated.start("run", "--gpus", "1", "--idle-timeout", "1h", "--", "sleep", "1000")
-    until(lambda: simulated("stop", "1", "--dry-run").returncode == 0, pause_s=0.5)
-    assert simulated("stop", "1", "--yes").returncode == 0
-    assert watched.wait(LIMIT_S) == -signal.SIGTERM
-
-
 def test_a_filler_is_not_stopped_because_it_leaves_by_itself(simulated: Fallow) -> None:
     filling = Fill(
         simulated.start("fill", "--users", "ignore", "--gpus", "1", "--idle-for", "0", "--", "sleep", "1000")
@@ -378,22 +278,6 @@ def test_a_filler_is_not_stopped_because_it_leaves_by_itself(simulated: Fallow) 
     assert filling.process.poll() is None
 
 
-def test_where_nobody_has_a_job_nothing_is_idle_and_that_is_no_failure(simulated: Fallow) -> None:
-    done = simulated("stop", "mine", "--idle", "--yes", "--json")
-    assert (done.returncode, json.loads(done.stdout)["jobs"]) == (0, []), done
-    assert "nothing of that is idle" in done.stderr
-    assert simulated("stop", "mine", "--yes").returncode == 1
-    assert simulated("stop", "1", "--idle", "--yes").returncode == 1
-
-
-def test_without_a_daemon_nothing_is_known_to_be_idle(simulated: Fallow, start: Start) -> None:
-    job = start(1)
-    done = simulated("stop", "all", "--idle", "--yes")
-    assert done.returncode == 1
-    assert "whether it is idle is not known: no `fallow up` runs" in done.stdout
-    assert job.lives
-
-
 @pytest.mark.more
 def test_with_a_daemon_the_idle_job_is_stopped_and_the_busy_one_is_not(simulated: Fallow, start: Start) -> None:
     running = Fill(simulated.start("up"))
@@ -406,45 +290,3 @@ def test_with_a_daemon_the_idle_job_is_stopped_and_the_busy_one_is_not(simulated
     assert (done.returncode, f"stopped {ME}'s job {idle.pid}" in out) == (0, True), out
     assert "it is not idle: GPU 2 is busy" in out
     assert busy.lives
-
-
-@pytest.mark.more
-def test_a_job_whose_rule_is_paused_is_left_for_the_true_reason_and_is_as_idle_as_status_says(
-    simulated: Fallow, start: Start, tmp_path: pathlib.Path
-) -> None:
-    job, config = start(1, ALONE + SLEEPER), tmp_path / "its.toml"
-    rule = "[[idle]]\nname = 'forgotten'\nidle_for = '1h'\nwarmup = '0s'\nunless = ['file:/nope/x']\n"
-    config.write_text(f"[page]\nenabled = false\n{rule}")
-    config.chmod(0o600)
-    Fill(simulated.start("up", "--config", str(config))).until("up, ")
-
-    def planned(*options: str) -> dict[str, object]:
-        done = simulated("stop", "1", "--dry-run", "--json", *options)
-        (found,) = json.loads(done.stdout)["jobs"]
-        return dict(found)
-
-    until(planned, lambda found: found["idle_s"] is not None, pause_s=1.0)
-    found = planned("--idle")
-    assert (found["outcome"], found["reason"]) == ("left", "not_counted"), found
-    assert "the rule forgotten does not count for how long it is idle: file:/nope/x cannot be" in str(
-        found["because"]
-    )
-    assert "; idle for " in simulated("stop", "1", "--dry-run").stdout
-    assert simulated("protect", f"user:{ME}", "--for", "1h").returncode == 0
-    found = planned("--idle")
-    assert (found["outcome"], found["reason"]) == ("left", "protected"), found
-    assert job.lives
-
-
-@pytest.mark.more
-def test_a_job_is_not_idle_while_what_was_started_with_it_works(simulated: Fallow, start: Start) -> None:
-    running = Fill(simulated.start("up"))
-    running.until("up, ")
-    waits, alone = start(1), start(3, ALONE + SLEEPER)
-    start(2, BUSY)
-    until(lambda: "stopped " in simulated("stop", "3", "--idle", "--yes").stdout, pause_s=1.0)
-    assert not alone.lives
-    done = simulated("stop", "1", "--idle", "--yes")
-    assert (done.returncode, "it is not idle: GPU 2 is busy" in done.stdout) == (0, True), done.stdout
-    assert "nothing of that is idle" in done.stderr
-    assert waits.lives

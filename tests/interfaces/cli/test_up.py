@@ -4,14 +4,12 @@ import os
 import pathlib
 import signal
 import socket
-import time
 from collections.abc import Callable, Iterator
-from itertools import pairwise
 
 import pytest
 
 from tests.conftest import Fallow
-from tests.interfaces.cli.filled import Fill, pids_written, up_for, wait_for_end, wait_for_lines
+from tests.interfaces.cli.filled import Fill, pids_written, wait_for_end, wait_for_lines
 from tests.places import LIMIT_S, ME, OFTEN
 from tests.standin import World
 
@@ -45,12 +43,6 @@ def filler(name: str, script: str, more: str = "") -> str:
 def test_without_a_config_it_only_watches(up: StartUp) -> None:
     running = up(FALLOW_CONFIG="")
     assert "up, without a config: it only watches, on simulated GPUs (4xH100)" in running.until("up, ")
-
-
-@pytest.mark.more
-def test_what_it_watches_is_in_the_history(simulated: Fallow) -> None:
-    up_for(3.0, simulated)
-    assert "free" in simulated("report", "--format", "csv").stdout
 
 
 def test_the_first_gets_the_card_and_the_second_only_what_is_left(
@@ -145,23 +137,6 @@ def test_a_guard_of_the_config_acts_while_fillers_go_on(
     os.kill(int(pathlib.Path(f"{facts}.pid").read_text()), signal.SIGKILL)  # it outlives the daemon
 
 
-@pytest.mark.parametrize(
-    ("words", "code", "says"),
-    [
-        (("--config", "/no/such/file"), 78, "there is no such file"),
-        (("--listen", "0.0.0.0:8990"), 2, "can be reached from other machines, and the config has no token_file"),
-        (("--listen", "nowhere"), 2, "has no port"),
-        (("--", "true"), 2, "runs no command"),
-    ],
-)
-def test_wrong_input_is_a_sentence_and_a_code(
-    simulated: Fallow, words: tuple[str, ...], code: int, says: str
-) -> None:
-    done = simulated("up", *words)
-    assert (done.returncode, says in done.stderr) == (code, True), done.stderr
-    assert "Traceback" not in done.stderr
-
-
 def test_what_the_machine_cannot_do_is_told_at_the_start(simulated: Fallow, config: Callable[[str], str]) -> None:
     broken = "[[filler]]\nname = '{0}'\ncommand = 'no-such-{0}'\nuser = '" + ME + "'\n"
     done = simulated("up", "--config", config(broken.format("a") + broken.format("b")))
@@ -174,6 +149,18 @@ def test_without_a_driver_it_says_so_and_leaves(fallow: Fallow, world: World) ->
     world.init_error = 9
     done = fallow("up")
     assert (done.returncode, "the NVIDIA driver is not loaded" in done.stderr) == (69, True)
+
+
+def test_a_port_that_somebody_has_is_an_error_and_a_reload_opens_the_page_when_it_is_free(
+    up: StartUp, config: Callable[[str], str]
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        running = up("--config", config(f"[page]\nlisten = '{address}'\n"))
+        assert "give no token" in running.until("another program listens on")
+        running.until("up, ")
+    running.process.send_signal(signal.SIGHUP)
+    running.until(f"the page is at http://{address}/")
 
 
 class Manager:
@@ -216,23 +203,3 @@ def test_it_tells_systemd_when_it_is_ready_reloads_lives_and_ends(
     running.process.terminate()
     manager.hear("STOPPING")
     assert running.process.wait(LIMIT_S) == -signal.SIGTERM
-
-
-@pytest.mark.more
-def test_a_loop_that_does_not_turn_does_not_feed_the_watchdog(
-    fallow: Fallow, world: World, manager: Manager, config: Callable[[str], str]
-) -> None:
-    """A driver that hangs holds the loop up for its limit; after that it turns again, and says so."""
-    file = config("[machine]\nevery = '0.1s'")
-    fallow.start("up", "--config", file, FALLOW_DRIVER_TIMEOUT="2s", WATCHDOG_USEC="200000")
-    manager.hear("READY")
-    hang = world.fault("nvmlDeviceGetMemoryInfo", never=True)
-    fed_s = [time.monotonic()]
-    while "8 unknown" not in manager.hear_anything().get("STATUS", ""):
-        fed_s.append(time.monotonic())
-    fed_s.append(time.monotonic())
-    assert max(later - earlier for earlier, later in pairwise(fed_s)) > 1.5
-    manager.hear("WATCHDOG")
-    world.heal(hang)
-    while "8 free" not in manager.hear("STATUS")["STATUS"]:
-        pass

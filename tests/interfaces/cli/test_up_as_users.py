@@ -195,7 +195,3 @@ def test_a_terminal_of_root_is_not_given_to_a_filler_of_another(
     os.close(its)
     assert b"its output is discarded" in os.read(ours, 65536)
     os.close(ours)
-
-
-def test_a_log_may_be_a_device_that_everybody_may_write_to(simulated: Fallow, config: Write) -> None:
-    assert simulated("check", config(filler("true", "log = '/dev/null'"))).returncode == 0
