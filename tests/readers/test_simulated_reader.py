@@ -21,7 +21,7 @@ from fallow.readers.simulated_reader import SimulatedReader, machine
 from tests.conftest import Fallow
 from tests.engine.driven import DrivenClock
 from tests.places import LIMIT_S
-from tests.waiting import PROGRAM_S, end, until
+from tests.waiting import end
 
 WORKS = "import sys; print('up', flush=True)\nwhile True: pass"
 SLEEPS = "import sys; print('up', flush=True); sys.stdin.read()"
@@ -193,22 +193,6 @@ def test_a_process_that_is_not_on_this_simulated_machine_holds_nothing_of_it(
         [],
         [],
     ]
-
-
-@pytest.mark.parametrize("simulate", ["environment", "option"])
-@pytest.mark.more
-def test_what_fallow_starts_on_a_simulated_machine_is_on_it(fallow: Fallow, simulate: str) -> None:
-    """F17"""
-    words = ["--simulate=2xT4"] if simulate == "option" else []
-    if not words:
-        fallow.environ["FALLOW_SIMULATE"] = "2xT4"
-    for verb, there in (
-        ("run", ["run", *words, "--gpus", "0", "--", "sh", "-c", "echo up; read x"]),
-        ("burn", ["burn", *words, "--gpus", "1"]),
-    ):
-        fallow.start(*there)
-        look = ("status", *words, "0" if verb == "run" else "1")
-        until(lambda look=look: fallow(*look).stdout, lambda told: "free" not in told, pause_s=PROGRAM_S)
 
 
 def test_without_proc_simulated_cards_are_unknown_and_never_free(tmp_path: pathlib.Path) -> None:

@@ -119,14 +119,6 @@ def test_what_could_not_be_read_is_said(
     )
 
 
-def test_a_missing_permission_is_said(
-    tmp_path: pathlib.Path, helpers: Helpers, environ: dict[str, str], living: Living
-) -> None:
-    sentence = py_spy.dump([living(3)], PROC, *place(tmp_path / "stacks.txt"), helpers, environ)
-    assert "py-spy may not look into it" in sentence
-    assert not (tmp_path / "stacks.txt").exists()
-
-
 def test_a_job_without_python_has_no_stacks(
     tmp_path: pathlib.Path, helpers: Helpers, environ: dict[str, str], living: Living
 ) -> None:
@@ -168,11 +160,3 @@ def test_the_real_py_spy_shows_where_a_real_process_waits(tmp_path: pathlib.Path
         sentence = py_spy.dump([identity(scene.wrapper.pid)], PROC, *place(into), helpers, os.environ)
     assert sentence == f"the Python stacks of 1 process are in {into}"
     assert "live (jobs.py" in into.read_text()
-
-
-def test_of_a_job_with_thousands_of_processes_some_are_read(
-    tmp_path: pathlib.Path, helpers: Helpers, environ: dict[str, str], living: Living
-) -> None:
-    """A file has no more than their stacks, and no thread reads on for hours."""
-    sentence = py_spy.dump([living(1)] * 1000, PROC, *place(tmp_path / "stacks.txt"), helpers, environ)
-    assert "the Python stacks of 64 processes" in sentence

@@ -80,18 +80,3 @@ def test_who_gets_the_number_while_it_is_locked_is_let_go_and_left_out(jobs: lis
         *(("lock", first.pid), ("unlock", first.pid)),
         *(("lock", second.pid), ("checkpoint", second.pid)),
     ]
-
-
-def test_a_process_that_ends_before_it_is_moved_keeps_the_others_from_nothing(jobs: list[Job]) -> None:
-    driver, (program, first), (_, second) = Driver(), *jobs
-
-    def end(pid: int) -> None:
-        if pid == second.pid:  # the first is locked by now
-            program.kill()
-            program.wait(LIMIT_S)
-            driver.states[first.pid] = "running"  # as that of somebody else is
-
-    driver.before_lock = end
-    suspend.take_off(driver, Proc(), [first, second])
-    assert ("checkpoint", first.pid) not in driver.told
-    assert driver.state(second.pid) == "checkpointed"
