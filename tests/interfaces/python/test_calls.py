@@ -74,17 +74,6 @@ def test_a_claim_sets_the_environment_only_if_asked_and_restores_it(
     assert "CUDA_VISIBLE_DEVICES" not in os.environ
 
 
-def test_a_variable_that_was_changed_since_the_claim_is_left_as_it_is(
-    claim_dir: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delenv("CUDA_DEVICE_ORDER", raising=False)
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")  # so that it is as before after the test
-    with library.claim(simulate="2xH100", set_environment=True):
-        os.environ["CUDA_VISIBLE_DEVICES"] = "1"
-    assert os.environ["CUDA_VISIBLE_DEVICES"] == "1"
-    assert "CUDA_DEVICE_ORDER" not in os.environ
-
-
 def test_a_claim_that_no_variable_has_any_more_can_be_found_and_released(claim_dir: None) -> None:
     library.claim(simulate="1xH100")
     with pytest.raises(library.NotEnoughGpus):
@@ -122,33 +111,6 @@ def test_a_forked_process_keeps_the_claim_and_ends_it_only_for_itself(fallow: Fa
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_a_claim_ends_with_an_exception_too(claim_dir: None, fallow: Fallow) -> None:
-    with pytest.raises(RuntimeError), library.claim(simulate="1xH100"):
-        raise RuntimeError
-    assert fallow("pick", "--simulate=1xH100").returncode == 0
-
-
-def test_the_claim_of_a_program_that_is_killed_ends(fallow: Fallow) -> None:
-    program = textwrap.dedent("""
-        import fallow, sys
-        with fallow.claim(simulate="1xH100"):
-            print("up", flush=True)
-            sys.stdin.read()
-    """)
-    with subprocess.Popen(
-        [sys.executable, "-c", program],
-        env=fallow.environ,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    ) as process:
-        assert process.stdout is not None
-        process.stdout.readline()
-        assert fallow("pick", "--simulate=1xH100").returncode == 75
-        process.kill()
-    assert fallow("pick", "--simulate=1xH100").returncode == 0
-
-
 def test_watching_yields_sights(claim_dir: None) -> None:
     statuses = library.watch(every=0.01, simulate="1xH100")
     assert next(statuses).gpus[0].for_s == 0
@@ -168,37 +130,15 @@ def test_without_a_driver_the_error_says_so(driverless: Fallow) -> None:
     ("given", "kind"),
     [
         ({"n": "2"}, TypeError),
-        ({"n": 1.0}, TypeError),
-        ({"n": True}, TypeError),
         ({"n": 0}, ValueError),
-        ({"n": -1}, ValueError),
-        ({"n": 10**30}, ValueError),
-        ({"gpus": 1.5}, TypeError),
-        ({"gpus": True}, TypeError),
         ({"gpus": [0, None]}, TypeError),
-        ({"gpus": {0, 1}}, TypeError),
-        ({"gpus": []}, ValueError),
-        ({"gpus": 9}, ValueError),
         ({"gpus": "moon"}, ValueError),
-        ({"gpus": ""}, ValueError),
-        ({"name": 3}, TypeError),
-        ({"max_util": "5%"}, TypeError),
         ({"max_util": 5}, ValueError),
         ({"max_util": float("nan")}, ValueError),
-        ({"max_mem_util": -0.1}, ValueError),
-        ({"max_processes": 0.5}, TypeError),
-        ({"max_processes": -1}, ValueError),
-        ({"min_free": 2.5}, TypeError),
-        ({"min_free": -1}, ValueError),
         ({"min_free": "40"}, ValueError),
-        ({"min_free": 40}, ValueError),
-        ({"order": None}, TypeError),
         ({"order": "worst"}, ValueError),
-        ({"wait_s": "1m"}, TypeError),
         ({"wait_s": -1}, ValueError),
         ({"simulate": 4}, TypeError),
-        ({"simulate": "moon"}, ValueError),
-        ({"moon": 1}, TypeError),
     ],
 )
 def test_wrong_arguments_raise_what_python_has_for_them_with_a_sentence(
@@ -211,20 +151,3 @@ def test_wrong_arguments_raise_what_python_has_for_them_with_a_sentence(
     assert sentence.isprintable()
     name, value = next(iter(given.items()))
     assert name in sentence or repr(value) in sentence or str(value) in sentence, sentence
-
-
-def test_wrong_arguments_are_refused_at_the_call_and_not_when_the_block_is_entered() -> None:
-    with pytest.raises(ValueError, match="n is 0; give a whole number of at least 1"):
-        library.claim(0)
-    with pytest.raises(TypeError, match="shared is 'no', of type str; give True or False"):
-        library.claim(shared="no")  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match="every is '1', of type str; give a number of seconds"):
-        library.watch("1")  # type: ignore[arg-type]
-    for every in (0, -1, float("nan"), float("inf")):
-        with pytest.raises(ValueError, match="give a number of seconds above 0"):
-            library.watch(every)
-    with pytest.raises(TypeError, match="simulate is 4, of type int"):
-        library.gpus(simulate=4)  # type: ignore[arg-type]
-    for gpus in (3, "0", [0]):
-        with pytest.raises(TypeError, match="give GPUs, as `pick` and `claim` do"):
-            library.environment(gpus)  # type: ignore[arg-type]

@@ -4,7 +4,7 @@ import json
 import subprocess
 import sys
 import textwrap
-from typing import Any, assert_type
+from typing import Any
 
 import pytest
 
@@ -45,22 +45,6 @@ def test_each_call_returns_what_its_command_prints(here: Fallow, capfd: pytest.C
     assert capfd.readouterr() == ("", ""), "nothing is printed"
 
 
-def test_the_calls_are_typed(here: Fallow) -> None:
-    """What `mypy --strict` finds in it, `make check` finds."""
-    looked = assert_type(fallow.status(), fallow.Status)
-    assert_type(looked.gpus, tuple[fallow.GpuStatus, ...])
-    assert_type(looked.gpus[0].power_w, float | fallow.Unknown)
-    assert_type(looked.gpus[0].activity, fallow.Activity)
-    assert_type(fallow.pick(), fallow.Gpus)
-    assert_type(fallow.idle().idle, bool | None)
-    assert_type(fallow.report().total.cost, float | fallow.Unknown)
-    assert_type(fallow.why(0).lines, tuple[str, ...])
-    with assert_type(fallow.protect(0, for_s=1), fallow.Protection) as placed:
-        assert_type(placed.id, int)
-    with assert_type(fallow.claim(), fallow.ClaimedGpus) as gpus:
-        assert_type(gpus, fallow.Gpus)
-
-
 def test_a_protection_ends_with_its_block(here: Fallow) -> None:
     with fallow.protect(for_s=600) as placed:
         assert [each.id for each in fallow.protections()] == [placed.id]
@@ -83,23 +67,14 @@ def test_errors_have_the_sentence_of_the_command_and_its_exit_code(here: Fallow)
     ("call", "given", "kind"),
     [
         (fallow.protect, {"for_s": "2h"}, TypeError),
-        (fallow.protect, {"for_s": 0}, ValueError),
-        (fallow.protect, {"for_s": 1, "why": 3}, TypeError),
-        (fallow.protect, {"for_s": 1, "subject": 1.5}, TypeError),
+        (fallow.protect, {"for_s": 10**12}, ValueError),
         (fallow.protect, {"for_s": 1, "subject": "moon"}, ValueError),
         (fallow.idle, {"for_s": -1}, ValueError),
-        (fallow.idle, {"for_s": float("inf")}, ValueError),
-        (fallow.idle, {"unless": 3}, TypeError),
         (fallow.idle, {"unless": "moon"}, ValueError),
-        (fallow.idle, {"subject": True}, TypeError),
-        (fallow.why, {"subject": "user:"}, ValueError),
-        (fallow.report, {"since_s": 0}, ValueError),
+        (fallow.why, {"subject": 55}, ValueError),
         (fallow.report, {"since_s": 60, "until_s": 60}, ValueError),
-        (fallow.report, {"by": "moon"}, ValueError),
         (fallow.report, {"price": "moon"}, ValueError),
-        (fallow.report, {"price": 2.5}, TypeError),
         (fallow.status, {"gpus": "moon"}, ValueError),
-        (fallow.status, {"alone": "no"}, TypeError),
     ],
 )
 def test_wrong_arguments_are_refused_with_a_sentence(

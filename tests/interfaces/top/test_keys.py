@@ -1,52 +1,17 @@
 """`fallow top` as a person uses it: find a GPU, learn why, stop a job, protect one, filter, sort, click."""
 
-from typing import cast
-
 import pytest
 from textual.widgets import Input
 
-from fallow.interfaces.cli.top_commands import TopCommands
 from fallow.interfaces.top.dialogs import ProtectScreen, StopScreen, TextScreen
-from fallow.interfaces.top.widgets import JobTree
 from tests.conftest import Fallow
-from tests.interfaces.cli.stopped import ALONE, BUSY, DEAF, SLEEPER
+from tests.interfaces.cli.stopped import ALONE, DEAF, SLEEPER
 from tests.interfaces.top.conftest import Start
 from tests.interfaces.top.driven import Driver, drive
 from tests.places import ME
 
 NOT_OURS = ALONE + SLEEPER
 """A job that is not below this process, which is the fallow that stops it: fallow stops nothing that it started."""
-
-
-class Told:
-    """Commands that answer every question with these lines."""
-
-    def __init__(self, lines: list[str]) -> None:
-        self._lines = lines
-
-    def why(self, _: str | None) -> list[str]:
-        return self._lines
-
-
-@pytest.mark.more
-def test_the_first_lines_say_which_gpus_can_be_taken_now(simulated: Fallow, start: Start) -> None:
-    start("1,2")
-
-    async def look(top: Driver) -> None:
-        await top.sees("2 available (2 free), 2 idle")
-        await top.sees("you can have GPU 0,3")
-
-    drive(simulated, look)
-
-
-def test_an_outer_list_of_gpus_leaves_a_person_fewer(simulated: Fallow) -> None:
-    simulated.environ["CUDA_VISIBLE_DEVICES"] = "2"
-
-    async def look(top: Driver) -> None:
-        await top.sees("you can have GPU 2 ")
-        await top.sees("1 available to you (CUDA_VISIBLE_DEVICES=2)")
-
-    drive(simulated, look, size=(120, 24))
 
 
 def test_a_job_is_stopped_after_a_person_has_seen_what_would_be_done(simulated: Fallow, start: Start) -> None:
@@ -84,14 +49,6 @@ def test_without_agreement_nothing_is_stopped(simulated: Fallow, start: Start) -
     assert job.lives
 
 
-def test_an_empty_gpu_has_nothing_to_stop_and_it_says_so(simulated: Fallow) -> None:
-    async def stop(top: Driver) -> None:
-        await top.press("s")
-        await top.until(lambda: top.outcome == "nobody is on GPU 0")
-
-    drive(simulated, stop)
-
-
 def test_a_job_that_is_protected_is_left_alone_and_both_are_said(simulated: Fallow, start: Start) -> None:
     job = start("1", NOT_OURS)
 
@@ -109,22 +66,6 @@ def test_a_job_that_is_protected_is_left_alone_and_both_are_said(simulated: Fall
     drive(simulated, protect)
     assert job.lives
     assert "debugging; for another " in simulated("protect", "--list").stdout
-
-
-@pytest.mark.more
-def test_a_duration_that_is_none_is_told_and_protects_nothing(simulated: Fallow, start: Start) -> None:
-    start("1")
-
-    async def protect(top: Driver) -> None:
-        await top.press("p")
-        await top.until(lambda: isinstance(top.app.screen, ProtectScreen))
-        top.app.screen.query_one("#for", Input).value = "[b]soon"
-        await top.press("enter")
-        await top.sees("'[b]soon' is not a duration")
-        await top.press("escape")
-
-    drive(simulated, protect)
-    assert simulated("protect", "--list").stdout == "nothing is protected\n"
 
 
 @pytest.mark.more
@@ -155,21 +96,6 @@ def test_what_protects_a_gpu_is_shown_and_released_where_it_is_protected(simulat
 
 
 @pytest.mark.more
-def test_what_was_wrong_with_a_duration_is_not_said_of_the_next(simulated: Fallow, start: Start) -> None:
-    start("1")
-
-    async def protect(top: Driver) -> None:
-        await top.press("p", *"banana", "enter")
-        await top.sees("'banana' is not a duration")
-        await top.press("3")
-        await top.until(lambda: "is not a duration" not in top.text)
-        await top.press("enter")
-        await top.sees("'3' has no unit")
-
-    drive(simulated, protect)
-
-
-@pytest.mark.more
 def test_a_person_learns_why_their_job_was_stopped(simulated: Fallow, start: Start) -> None:
     start("1")
     assert simulated("stop", "1", "--yes").returncode == 0
@@ -188,37 +114,6 @@ def test_a_person_learns_why_their_job_was_stopped(simulated: Fallow, start: Sta
 
 
 @pytest.mark.more
-def test_a_long_answer_opens_at_its_last_lines(simulated: Fallow) -> None:
-    async def ask(top: Driver) -> None:
-        top.app._commands = cast("TopCommands", Told([f"line {number}." for number in range(200)]))
-        await top.press("w")
-        await top.sees("line 199.")
-        assert "line 0." not in top.text
-        assert "Esc closes it" in top.text, "also where the lines fill the screen"
-        await top.press("home")
-        await top.sees("line 0.")
-
-    drive(simulated, ask)
-
-
-@pytest.mark.more
-def test_home_and_end_go_to_the_first_and_the_last_row(simulated: Fallow, start: Start) -> None:
-    job = start("1")
-
-    async def look(top: Driver) -> None:
-        await top.press("end")
-        await top.until(lambda: top.app.gpu_label == "3")
-        await top.press("home")
-        await top.until(lambda: top.app.gpu_label == "0")
-        await top.press("tab", "end", "enter")
-        await top.sees(f"{job.pid} ")
-        await top.press("escape", "home")
-        await top.until(lambda: top.app.query_one("#jobs", JobTree).cursor_line == 0)
-
-    drive(simulated, look)
-
-
-@pytest.mark.more
 def test_the_jobs_are_a_tree_with_whose_they_are_and_who_started_them(simulated: Fallow, start: Start) -> None:
     job = start("1,2")
 
@@ -230,21 +125,6 @@ def test_the_jobs_are_a_tree_with_whose_they_are_and_who_started_them(simulated:
         assert top.jobs[1].startswith(f"{job.pid} ")
         await top.press("tab", "enter")
         await top.sees(f"pid {job.pid} was started by ")
-
-    drive(simulated, look)
-
-
-@pytest.mark.more
-def test_the_tree_can_be_of_one_gpu_alone(simulated: Fallow, start: Start) -> None:
-    first, second = start("1"), start("2")
-
-    async def look(top: Driver) -> None:
-        assert {str(first.pid), str(second.pid)} <= set(" ".join(top.jobs).split())
-        await top.press("down", "j")
-        await top.until(lambda: str(second.pid) not in " ".join(top.jobs))
-        assert str(first.pid) in " ".join(top.jobs)
-        await top.press("down")
-        await top.until(lambda: str(first.pid) not in " ".join(top.jobs))
 
     drive(simulated, look)
 
@@ -298,39 +178,6 @@ def test_a_filter_shows_only_some_activities_or_users(simulated: Fallow, start: 
         await top.press("slash", "delete", "enter")
         await top.until(lambda: "only" not in top.text)
         assert top.row("0")
-
-    drive(simulated, look)
-
-
-@pytest.mark.more
-def test_an_order_is_chosen_by_key_or_by_a_click_on_a_head(simulated: Fallow, start: Start) -> None:
-    start("2", BUSY)
-
-    async def look(top: Driver) -> None:
-        def first() -> str:
-            return top.text.splitlines()[3].split()[0]
-
-        assert first() == "0"
-        await top.until(lambda: "busy" in top.row("2"))
-        at = top.text.splitlines()[2].index("util")
-        await top.pilot.click("#left", offset=(at, 0))
-        await top.until(lambda: first() == "2")
-        await top.sees("by utilization")
-
-    drive(simulated, look)
-
-
-@pytest.mark.more
-def test_a_click_selects_and_two_open_the_details(simulated: Fallow, start: Start) -> None:
-    start("2")
-
-    async def look(top: Driver) -> None:
-        await top.pilot.click("#left", offset=(2, 3))
-        await top.until(lambda: top.app.gpu_label == "2")
-        await top.pilot.double_click("#left", offset=(2, 3))
-        await top.until(lambda: isinstance(top.app.screen, TextScreen))
-        await top.sees("GPU 2 is ")
-        await top.sees("UUID")
 
     drive(simulated, look)
 

@@ -9,15 +9,12 @@ from fallow.core.board import Counting
 from fallow.core.gpu import Holder, Memory
 from fallow.core.gpu_status import GpuStatus, Status
 from fallow.core.owner import NO_OWNER, Owner, OwnerKind
-from fallow.core.protections import OneGpu, Protection
-from fallow.core.reservations import Claim
 from fallow.core.unknown import Unknown
 from fallow.core.value import replace
-from fallow.engine.machine.daemon_client import RecentStep
 from fallow.interfaces.top.cells import Row, Trend, cells, widths
 from fallow.interfaces.top.jobs import job_tree
 from fallow.interfaces.top.look import Look, Starter
-from fallow.interfaces.top.rows import Filter, in_ranges, next_on, second_line, shown_gpus, summary, to_have
+from fallow.interfaces.top.rows import Filter, next_on, shown_gpus, summary
 
 UNKNOWN = Unknown("the driver does not tell")
 
@@ -72,20 +69,6 @@ def test_the_last_column_and_the_tree_say_what_a_rule_does_next(
     assert len(words) <= widths(80)["stops"]
 
 
-def test_the_rule_that_acts_first_is_told_and_one_on_another_gpu_is_not() -> None:
-    one, other = gpu(1), gpu(2)
-    seen = look(one, other, rules=(counting(in_s=600.0), counting(in_s=240.0)))
-    assert next_on(seen, one).words == "4m"
-    assert next_on(seen, other).words == ""
-
-
-def test_a_protection_is_told_also_where_no_rule_counts() -> None:
-    one, other = gpu(1), gpu(2)
-    seen = look(one, other, protections=(Protection(5, OneGpu("GPU-1"), 2000.0, "", "ada"),))
-    assert next_on(seen, one).protected
-    assert not next_on(seen, other).protected
-
-
 def test_words_of_a_filter_are_activities_or_users() -> None:
     assert Filter.parse("ada, idle stuck") == Filter(frozenset({"ada"}), frozenset({Activity.IDLE, Activity.STUCK}))
     assert str(Filter.parse("stuck ada idle")) == "ada idle stuck"
@@ -107,12 +90,6 @@ def test_what_is_not_known_comes_last_in_every_order() -> None:
     assert [each.label for each in shown_gpus(seen, None, Filter(), "utilization")] == ["2", "1", "0"]
 
 
-def test_neighbours_are_joined() -> None:
-    assert in_ranges(["0", "1", "2", "5", "7:1", "8"]) == "0-2,5,7:1,8"
-    assert to_have(look(gpu(0), gpu(1)), None) == "you can have no GPU now"
-    assert to_have(look(gpu(0, Activity.FREE), gpu(1, Activity.FILLED)), None) == "you can have GPU 0-1"
-
-
 def test_processes_of_one_owner_or_one_session_are_one_job() -> None:
     container = Owner(OwnerKind.CONTAINER, "c" * 64, "vllm-prod")
     seen = look(
@@ -125,70 +102,6 @@ def test_processes_of_one_owner_or_one_session_are_one_job() -> None:
     assert [node.subjects for node in nodes] == [("pid:1", "pid:2"), ("pid:3",), ("pid:4", "pid:5")]
     assert nodes[0].text == "ada  GPU 0,2  busy  3.0 GiB  by torchrun 49"
     assert nodes[2].text == "root  GPU 1-2  busy  2.0 GiB  container vllm-prod"
-
-
-def test_of_a_line_of_the_tree_what_started_the_job_is_cut_and_its_protection_is_kept() -> None:
-    service = Owner(OwnerKind.SERVICE, "s", "a-service-whose-name-is-much-longer-than-a-line-of-the-screen.service")
-    seen = look(gpu(1, Activity.IDLE, holder(11, "somebody", service)), rules=(counting(left_alone="it is ours"),))
-    (job,) = job_tree(seen, seen.status.gpus, Filter())
-    assert "  protected  " in job.text[:40]
-    assert job.text.endswith("…") or job.text.endswith(".service")
-
-
-def test_a_narrow_column_names_the_script_and_not_the_python_that_runs_it() -> None:
-    one = gpu(1, Activity.BUSY, replace(holder(11), command="/usr/bin/python3 -u finetune_llama.py --epochs 20"))
-    shown = Row(one, look(one), Trend(), stale=False)
-    at = list(widths(80)).index("job")
-    assert cells(shown, widths(80))[at].plain == "finetune…"
-    assert cells(shown, widths(200))[at].plain.startswith("python3 -u finetune_llama.py")
-
-
-def test_jobs_of_which_only_the_program_can_be_read_have_their_pid() -> None:
-    one = gpu(1, Activity.BUSY, replace(holder(11), command="python3"))
-    shown = Row(one, look(one), Trend(), stale=False)
-    assert "python3 pid 11" in [cell.plain for cell in cells(shown, widths(120))]
-
-
-def test_the_second_line_leaves_out_who_told_it_before_it_cuts_which_gpus_there_are() -> None:
-    seen = look(*(gpu(each, Activity.FREE) for each in range(0, 50, 2)), rules=())
-    have, said = second_line(seen, None, 80, ["only ada"])
-    assert have.endswith(",46,48")
-    assert said == "  only ada"
-    assert second_line(seen, None, 120, [])[1] == "  from the daemon"
-    alone = second_line(replace(seen, source="alone: no daemon runs", rules=None), None, 80, [])
-    assert alone[1] == "  alone: no daemon runs", "why nothing is known of rules is never left out"
-
-
-def test_a_job_on_very_many_gpus_leaves_room_for_what_it_does() -> None:
-    seen = look(*(gpu(each, Activity.IDLE, holder(1)) for each in range(0, 60, 2)))
-    (job,) = job_tree(seen, seen.status.gpus, Filter())
-    assert "  30 GPUs (0,2,4,6,8,10,12,14,…)  idle  30.0 GiB" in job.text
-    assert len(job.gpus) == 30
-
-
-def test_one_claim_on_several_gpus_is_one_line() -> None:
-    claim = Claim(shared=False, user="dan", pid=52, command="eval.py")
-    on = [replace(gpu(each, Activity.IDLE), claim=claim) for each in (1, 2, 5)]
-    seen = look(gpu(0), *on, replace(gpu(6, Activity.IDLE), claim=replace(claim, pid=53)))
-    assert [(node.text.split("  ")[:2], node.subjects) for node in job_tree(seen, seen.status.gpus, Filter())] == [
-        (["dan", "GPU 1-2,5"], ("pid:52",)),
-        (["dan", "GPU 6"], ("pid:53",)),
-    ]
-
-
-@pytest.mark.parametrize("width", [80, 99, 120, 200])
-def test_the_head_of_the_last_minutes_says_no_more_than_is_remembered(width: int) -> None:
-    trend = Trend()
-    for at_s in range(1000, 1400, 5):
-        trend.add(replace(look(gpu(0, load=1.0)), at_s=float(at_s)))
-    column = widths(width)["last"] - 1
-    assert 300 <= trend.step_s(column) * column < 360
-
-
-def test_processes_that_a_rule_counts_together_are_one_job() -> None:
-    rule = replace(counting(), processes=("pid:1@7", "pid:3@7"))
-    seen = look(gpu(1, Activity.IDLE, holder(1), holder(3)), rules=(rule,), starters={1: Starter(1), 3: Starter(3)})
-    assert [node.subjects for node in job_tree(seen, seen.status.gpus, Filter())] == [("pid:1", "pid:3")]
 
 
 def test_processes_that_are_not_known_are_a_line_of_the_tree() -> None:
@@ -214,15 +127,6 @@ def test_the_line_of_the_last_minutes_is_as_high_as_the_load_and_empty_where_nob
     assert trend.line("1", 3).plain == "   "
 
 
-def test_the_line_gets_coarser_until_it_has_five_minutes() -> None:
-    trend = Trend()
-    for at_s in range(1000, 1400):
-        trend.add(replace(look(gpu(0, load=1.0)), at_s=float(at_s)))
-    assert trend.step_s(8) == 40.0
-    assert trend.step_s(60) == 5.0
-    assert trend.line("0", 8).plain == "█" * 8
-
-
 def test_the_first_line_says_less_where_there_is_less_room_and_always_what_is_available() -> None:
     status = look(gpu(0, Activity.FREE), gpu(1, Activity.FILLED), gpu(2, Activity.STUCK)).status
     assert summary(status, None, 120) == "box: 3 x H100: 2 available (1 free, 1 filled), 1 stuck"
@@ -236,19 +140,6 @@ def test_the_first_line_says_less_where_there_is_less_room_and_always_what_is_av
         "box: 3 GPUs: 1 available to you, 2 available in all, 1 stuck",
         "box: 3 GPUs: 1 available to you",
     ]
-
-
-def test_the_line_begins_with_what_the_daemon_remembers() -> None:
-    steps = [RecentStep(970.0 + 5 * at, 5.0, load, Activity.BUSY) for at, load in enumerate((1.0, 0.5, None))]
-    steps += [RecentStep(995.0, 5.0, 0.0, Activity.FREE), RecentStep(1000.0, 5.0, 1.0, Activity.BUSY)]
-    seen = replace(look(gpu(0, load=1.0)), at_s=700.0, past={"0": steps, "9": steps})
-    trend = Trend()
-    trend.add(seen)
-    assert trend.step_s(8) == 5.0
-    assert trend.line("0", 8).plain == " █▅?  ▁█", "nobody looked between 985 and 995"
-    trend.add(replace(look(gpu(0, load=1.0)), at_s=705.0))
-    assert trend.line("0", 8).plain == "█▅?  ▁██"
-    assert trend.line("0", 40).plain.count("▁") == 5, "a step of five seconds is as wide as they are"
 
 
 def test_a_job_is_not_idle_for_longer_than_it_runs() -> None:

@@ -11,11 +11,8 @@ import pytest
 
 from fallow.core.errors import FallowError
 from fallow.interfaces.top.look import Look, Source
-from fallow.interfaces.top.messages import Said
 from fallow.interfaces.top.widgets import GpuTable, JobTree
 from tests.conftest import Fallow
-from tests.engine.driven import DrivenClock
-from tests.interfaces.cli.stopped import SLEEPER
 from tests.interfaces.top.conftest import Start
 from tests.interfaces.top.driven import Driver, drive
 from tests.interfaces.top.terminal import ENTERED_ALTERNATE_SCREEN, Terminal
@@ -37,36 +34,6 @@ def test_8_gpus_and_their_jobs_fit_80_columns_and_24_lines(simulated: Fallow, st
         await top.until(lambda: "q End" in top.text.splitlines()[-1])
 
     drive(simulated, look)
-
-
-@pytest.mark.more
-def test_64_gpus_fit_one_screen_of_200_columns_and_50_lines(simulated: Fallow, start: Start) -> None:
-    simulated.environ["FALLOW_SIMULATE"] = "64xH100"
-    start("40")
-
-    async def look(top: Driver) -> None:
-        left, right = top.app.query_one("#left", GpuTable), top.app.query_one("#right", GpuTable)
-        assert [*left.labels, *right.labels] == [str(label) for label in range(64)]
-        shown = [line.split()[0] for line in top.text.splitlines()[3:35]]
-        assert shown == [str(label) for label in range(32)]
-        assert [int(line[100:].split()[0]) for line in top.text.splitlines()[3:35]] == list(range(32, 64))
-        assert len(top.jobs) == 2
-        await top.press(*["down"] * 8, "right", "w")
-        await top.until(lambda: "why: GPU 40" in top.text)
-
-    drive(simulated, look, size=(200, 50), every="1s")
-
-
-@pytest.mark.more
-def test_a_small_terminal_scrolls(simulated: Fallow) -> None:
-    simulated.environ["FALLOW_SIMULATE"] = "64xH100"
-
-    async def look(top: Driver) -> None:
-        await top.press(*["down"] * 63)
-        await top.until(lambda: top.app.gpu_label == "63")
-        await top.sees("63 free")
-
-    drive(simulated, look, every="1s")
 
 
 class Failing:
@@ -92,24 +59,6 @@ def test_a_source_that_fails_is_told_and_what_was_shown_is_greyed_with_its_age(
         assert {str(cells.get_cell("0", name).style) for name in ("activity", "index")} == {"bright_black"}
         tree = top.app.query_one("#jobs", JobTree)
         assert [str(branch.label.style) for branch in tree.root.children] == ["bright_black"]  # type: ignore[union-attr]
-
-    drive(simulated, look)
-
-
-class Broken:
-    """A source with a mistake in it."""
-
-    def look(self) -> Look:
-        raise RuntimeError("[b]boom")
-
-
-def test_an_internal_error_of_a_look_is_told_and_the_screen_stays(simulated: Fallow) -> None:
-    async def look(top: Driver) -> None:
-        top.app._source = cast("Source", Broken())
-        await top.until(lambda: "looks: internal error (RuntimeError: [b]boom)" in top.outcome)
-        assert "free" in top.row("0")
-        await top.press("question_mark")
-        await top.sees("keys and words")
 
     drive(simulated, look)
 
@@ -174,30 +123,6 @@ def test_it_ends_and_leaves_the_terminal_as_it_was(simulated: Fallow, end: bytes
         terminal.close()
 
 
-@pytest.mark.more
-def test_it_ends_with_its_terminal_also_if_nobody_sends_a_signal(simulated: Fallow) -> None:
-    terminal = Terminal(simulated)
-    try:
-        terminal.until(lambda shown: b"you can have" in shown and b"End" in shown)
-        terminal.hang_up()
-        assert terminal.process.wait(LIMIT_S) == -signal.SIGHUP
-    finally:
-        terminal.close()
-
-
-def test_what_others_write_to_the_terminal_is_soon_drawn_over(simulated: Fallow) -> None:
-    terminal = Terminal(simulated)
-    try:
-        terminal.until(lambda shown: b"you can have" in shown and b"End" in shown)
-        os.write(terminal.its, b"\r\nfallow: your job is idle\r\n")
-        terminal.until(lambda shown: b"End" in shown.partition(b"your job is idle")[2])
-        terminal.shown = b""
-        os.write(terminal.ours, b"\x0c")
-        terminal.until(lambda shown: b"End" in shown and b"you can have" in shown)
-    finally:
-        terminal.close()
-
-
 def test_without_a_terminal_it_names_the_command_for_that(simulated: Fallow) -> None:
     done = simulated("top")
     assert done.returncode == 2
@@ -218,67 +143,3 @@ def test_what_is_mistyped_is_said_before_the_screen_changes(simulated: Fallow, w
         assert ENTERED_ALTERNATE_SCREEN not in terminal.shown
     finally:
         terminal.close()
-
-
-@pytest.mark.more
-def test_a_line_of_the_tree_that_does_not_fit_says_so(simulated: Fallow, start: Start) -> None:
-    job = start("1", f"{SLEEPER} # {'long ' * 20}")
-
-    async def look(top: Driver) -> None:
-        line = next(line for line in top.text.splitlines() if f"─ {job.pid} " in line)
-        assert line.rstrip().endswith("…")
-        assert len(line.rstrip()) == 80
-        await top.pilot.resize_terminal(200, 24)
-        await top.until(lambda: top.text.count("long ") > 10)
-
-    drive(simulated, look)
-
-
-@pytest.mark.more
-def test_a_wide_screen_shows_what_the_job_runs(simulated: Fallow, start: Start) -> None:
-    start("1", f"{SLEEPER} # the command")
-
-    async def look(top: Driver) -> None:
-        assert "-c " in top.row("1")
-        assert "print('ready'" in top.row("1")
-
-    drive(simulated, look, size=(200, 24))
-
-
-@pytest.mark.more
-def test_the_first_line_says_on_a_narrow_screen_too_for_how_long_gpus_were_not_used(
-    simulated: Fallow, start: Start
-) -> None:
-    simulated.environ["FALLOW_SIMULATE"] = "64xH100"
-    start("1")
-    start("2")
-
-    async def look(top: Driver) -> None:
-        await top.until(lambda: "idle for up to " in top.text.splitlines()[0])
-
-    drive(simulated, look)
-
-
-@pytest.mark.more
-def test_what_was_told_leaves_its_lines_to_the_jobs_after_some_time(simulated: Fallow) -> None:
-    async def look(top: Driver) -> None:
-        clock = DrivenClock()
-        await top.press("s")
-        await top.until(lambda: top.outcome == "nobody is on GPU 0")
-        top.app._clock = clock
-        top.app._told_s = clock.monotonic_s()
-        await top.pilot.pause(1.2)
-        assert top.outcome
-        clock.now_s += 21
-        await top.until(lambda: top.outcome == "")
-
-    drive(simulated, look)
-
-
-def test_what_comes_of_a_stop_after_the_screen_has_gone_is_no_error(simulated: Fallow) -> None:
-    async def leave(top: Driver) -> None:
-        await top.sees("4 available")
-
-    app = drive(simulated, leave)
-    app.on_said(Said("stopped"))
-    app.show()

@@ -25,12 +25,3 @@ def test_a_person_finds_who_wasted_most_this_week_and_what_it_cost(simulated: Fa
         await top.until(lambda: "who wasted most" not in top.text)
 
     drive(simulated, ask)
-
-
-def test_without_history_it_says_who_would_record_it(simulated: Fallow) -> None:
-    async def ask(top: Driver) -> None:
-        await top.press("u")
-        await top.sees("there is no history in")
-        await top.sees("`fallow up` records it while it runs")
-
-    drive(simulated, ask)
