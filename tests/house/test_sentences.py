@@ -31,6 +31,8 @@ SEARCHES = {"match", "search", "fullmatch", "findall", "finditer", "split"}
 COMMAND_LINES = {"compat/selecting_command.py", "interfaces/cli/main.py", "readers/proc.py"}
 # tomllib, before Python 3.14, says where a mistake is only in its message; argparse words its own.
 OTHERS_MESSAGES = {"engine/config/parse_toml.py", "interfaces/cli/options.py"}
+# It prints what `fallow fill` says in the words of the older tool, and decides nothing by them.
+TRANSLATIONS = {"compat/stress.py"}
 
 
 def is_sentence(node: ast.expr) -> bool:
@@ -92,7 +94,7 @@ def test_no_sentence_is_parsed_back() -> None:
     found = {
         f"{path.relative_to(SOURCE)}:{place}"
         for path in SOURCE.rglob("*.py")
-        if str(path.relative_to(SOURCE)) not in COMMAND_LINES | OTHERS_MESSAGES
+        if str(path.relative_to(SOURCE)) not in COMMAND_LINES | OTHERS_MESSAGES | TRANSLATIONS
         for place in parsed_back(ast.parse(path.read_text()))
     }
     assert found == set()
