@@ -1,13 +1,18 @@
-"""A keeper names what it cannot kill."""
+"""The end of a filler with its keeper: what the keeper kills and names, and what the kernel does without it."""
 
 import os
 import pathlib
+import signal
 import subprocess
 import sys
 
 import pytest
 
+from fallow.core.ports import Depth
+from fallow.engine.fill.start import FillerSpec, SystemFillerStarter
+from fallow.engine.machine.world import World
 from tests.conftest import Fallow
+from tests.interfaces.cli.filled import wait_for_end
 from tests.places import LIMIT_S, REPOSITORY
 
 CANNOT_BE_KILLED = """
@@ -45,3 +50,15 @@ def test_a_keeper_names_what_it_cannot_kill_and_ends(tmp_path: pathlib.Path) -> 
         check=False,
     )
     assert ran.stdout == "was killed and has not ended [True] None\n", ran.stderr
+
+
+def test_the_kernel_ends_a_filler_whose_keeper_is_killed(simulated: Fallow) -> None:
+    world = World(simulated.environ)
+    gpus = world.gpu_reader.look(Depth.HOLDERS).gpus[:1]
+    filler = SystemFillerStarter(world).start(FillerSpec(("sleep", "1000")), gpus)
+    while filler.pid is None:
+        filler.wait(1.0)
+    os.kill(filler.keeper, signal.SIGKILL)
+    wait_for_end([filler.pid])
+    filler.close()
+    world.close()
