@@ -53,33 +53,6 @@ def test_the_second_example_is_a_program_for_each_card(written: Written) -> None
     )
 
 
-def test_the_first_example_in_a_fallow_toml(written: Written) -> None:
-    assert tomllib.loads(as_toml(written(ALL_TOGETHER), "ada")) == {
-        "terminals": {"users": "yield", "user_idle": "300s", "ignore_user": ["user1", "user2"]},
-        "filler": [
-            {
-                "name": "process-all",
-                "command": ["miner-run"],
-                "user": "ada",
-                "gpus": "all",
-                "together": True,
-                "idle_for": "10s",
-                "ignore": ["nvidia-smi"],
-                "cwd": "/tmp",
-                "log": "/dev/null",
-            }
-        ],
-    }
-
-
-def test_the_second_example_in_a_fallow_toml(written: Written) -> None:
-    fillers = tomllib.loads(as_toml(written(EACH_ALONE), "ada"))["filler"]
-    assert [(filler["name"], filler["gpus"], filler["together"]) for filler in fillers] == [
-        ("process-0", "0", False),
-        ("process-1", "1", False),
-    ]
-
-
 def test_what_is_left_out_has_a_default(written: Written) -> None:
     file = written("[process-x]\ncmd=nice -n 5 'a b' --rate 5%\ngpus=2, 0\n")
     assert file == GpuMonFile(
@@ -138,11 +111,6 @@ def test_every_mistake_is_told_at_once_with_its_line(written: Written) -> None:
 )
 def test_what_is_no_file_of_gpu_mon_is_a_sentence(written: Written, text: str, told: str) -> None:
     assert mistakes(written, text) == [told]
-
-
-def test_a_file_that_is_not_there_is_a_mistake_in_the_config(tmp_path: pathlib.Path) -> None:
-    with pytest.raises(ConfigWrong, match="there is no such file"):
-        read(str(tmp_path / "not-there"))
 
 
 @pytest.mark.parametrize(

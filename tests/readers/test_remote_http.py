@@ -13,7 +13,7 @@ import pytest
 from fallow.core.http import HttpAnswer
 from fallow.core.unknown import Unknown
 from fallow.engine.machine.clock import SystemClock
-from fallow.readers.remote_http import RemoteHttp, Server, server_at
+from fallow.readers.remote_http import RemoteHttp, server_at
 from tests.places import LIMIT_S
 
 OK = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}"
@@ -157,8 +157,3 @@ def test_a_server_that_cannot_prove_who_it_is_is_unknown(serve: Serve) -> None:
 def test_only_addresses_of_http_and_https_are_taken(url: str) -> None:
     with pytest.raises(ValueError, match=r"address|[Pp]ort"):
         server_at(url)
-
-
-def test_an_address_has_a_host_a_port_and_a_prefix() -> None:
-    assert server_at("https://p.example/a/") == Server("https", "p.example", 443, "/a")
-    assert str(server_at("http://[::1]:9090")) == "http://[::1]:9090"
