@@ -1,18 +1,19 @@
 """`fallow idle`: 0 only for what is known to be idle, with a daemon and without."""
 
+import json
 import os
 import pathlib
-import signal
 import socket
 import subprocess
-import sys
-from collections.abc import Callable, Iterator
+import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fallow.core.activity import Activity
+from fallow.core.errors import WrongUsage
 from fallow.core.gpu import Holder
 from fallow.core.gpu_status import Status
 from fallow.core.idle_answer import all_idle, idle_answers
@@ -20,47 +21,55 @@ from fallow.core.protections import OneProcess, OneUser
 from fallow.core.unknown import NOT_ASKED
 from fallow.core.value import replace
 from fallow.engine.allocate.held_by import presences
+from fallow.engine.answers.asker import Asker
+from fallow.engine.answers.idle import ask_idle
+from fallow.engine.machine.world import World as Machine
 from fallow.readers.proc import Proc
 from tests.conftest import Fallow
 from tests.engine.history.life import gpu_status
 from tests.interfaces.cli.filled import Fill
-from tests.length import examples
-from tests.places import LIMIT_S, NO_DAEMON
-from tests.standin import World
+from tests.places import OFTEN
+from tests.standin import Process, World
 from tests.waiting import PROGRAM_S, until
 
-WORKS = "while True: pass"
+
+def asked(fallow: Fallow, *words: str) -> bool | None:
+    """The answer of `fallow idle`."""
+    return {0: True, 1: False, 75: None}[fallow("idle", *words).returncode]
 
 
 def test_free_gpus_are_idle_now_and_for_how_long_is_not_known_without_a_daemon(simulated: Fallow) -> None:
     assert simulated("idle").returncode == 0
-    asked = simulated("idle", "--for", "1s")
-    assert asked.returncode == 75
-    assert "GPU 0: cannot be told: free; since when is not known" in asked.stdout
+    later = simulated("idle", "--for", "1s")
+    assert later.returncode == 75
+    assert "GPU 0: cannot be told: free; since when is not known" in later.stdout
 
 
-@pytest.mark.more
-def test_the_daemon_knows_for_how_long(simulated: Fallow) -> None:
-    running = Fill(simulated.start("up"))
-    running.until("up, ")
-    until(lambda: simulated("idle", "--for", "2s").returncode == 0, pause_s=PROGRAM_S)
-    assert simulated("idle", "--for", "30d").returncode == 1
-    assert simulated("idle", "--for", "2s", **NO_DAEMON).returncode == 75
-
-
-def test_a_job_that_began_after_the_daemon_looked_is_seen(simulated: Fallow, tmp_path: pathlib.Path) -> None:
+def test_the_daemon_knows_for_how_long_and_a_job_that_began_since_it_looked_is_seen(
+    simulated: Fallow, tmp_path: pathlib.Path
+) -> None:
     config = tmp_path / "fallow.toml"
-    config.write_text('[machine]\nevery = "1s"\n')
+    config.write_text(OFTEN)
     Fill(simulated.start("up", "--config", str(config))).until("up, ")
-    asked = 0
-    for words in (("1",), ("mine",)):
-        until(lambda words=words: simulated("idle", *words).returncode == 0, pause_s=PROGRAM_S)
-        with subprocess.Popen(["sleep", "1000"], env=simulated.on("1")) as job:
-            try:
-                asked += simulated("idle", *words).returncode
-            finally:
-                job.kill()
-    assert asked == 2
+    until(lambda: simulated("idle", "1", "--for", "1s").returncode == 0, pause_s=PROGRAM_S)
+    assert simulated("idle", "1", "--for", "30d").returncode == 1
+    with subprocess.Popen(["sleep", "1000"], env=simulated.on("1")) as job:
+        try:
+            assert simulated("idle", "1").returncode == 1
+        finally:
+            job.kill()
+
+
+def test_one_gpu_in_use_is_enough_for_a_no_also_about_who_uses_it(world: World, fallow: Fallow) -> None:
+    world[2].compute, world[2].utilization = [Process(os.getpid(), 2**30)], 90
+    told = json.loads(fallow("idle", "0-3", "--json").stdout)
+    assert told["idle"] is False
+    assert [each["idle"] for each in told["gpus"]] == [True, True, False, True]
+    mine = fallow("idle", "mine")
+    assert (mine.returncode, [line[:5] for line in mine.stdout.splitlines()]) == (1, ["GPU 2"])
+    assert asked(fallow, "0,1,3") is True
+    assert asked(fallow, f"pid:{os.getppid()}") is False, "it is below that one"
+    assert asked(fallow, "user:nobody") is True
 
 
 def answer_about(subject: OneProcess | OneUser, *pids: int) -> tuple[bool | None, str]:
@@ -86,62 +95,57 @@ def test_the_youngest_process_of_who_is_asked_about_decides_and_an_age_that_is_n
     assert answer_about(OneUser("ada"), 1, job.pid) == (None, gone)
 
 
-def test_a_card_that_is_lost_is_no_yes(fallow: Fallow, world: World) -> None:
-    world.fault("*", card=3, error=15)
-    asked = fallow("idle")
-    assert asked.returncode == 75
-    assert "GPU 3: cannot be told" in asked.stdout
-
-
-HOLDS = """
-import os, signal, subprocess, sys
-mine = {name: text for name, text in os.environ.items() if name != "CUDA_VISIBLE_DEVICES"}
-subprocess.Popen([sys.executable, "-c", sys.argv[1]], env=mine)
-signal.pause()
-"""
-
-
-@pytest.fixture
-def holder(simulated: Fallow) -> Iterator[Callable[[str], None]]:
-    """Start a job that holds a GPU and does nothing on it, with a child that has no GPU and does something."""
-    started: list[subprocess.Popen[bytes]] = []
-
-    def start(child: str) -> None:
-        words = [sys.executable, "-c", HOLDS, child]
-        started.append(subprocess.Popen(words, env=simulated.on("2"), start_new_session=True))
-        until(lambda: simulated("idle", "2", "--json").stdout, lambda text: '"idle": true' in text, pause_s=PROGRAM_S)
-
-    yield start
-    for process in started:
-        os.killpg(process.pid, signal.SIGKILL)
-        process.wait(LIMIT_S)
-
-
-def told_in_time(fallow: Fallow, *words: str) -> subprocess.CompletedProcess[str]:
-    """The answer, as soon as a machine that may be busy gives one."""
-    return until(
-        lambda: fallow("idle", *words), lambda done: "not told in time" not in done.stdout, pause_s=PROGRAM_S
+def test_a_lost_card_and_one_whose_holders_are_hidden_are_no_yes(fallow: Fallow, world: World) -> None:
+    world.fault("nvmlDeviceGetComputeRunningProcesses_v3", card=1, error=999)
+    world.fault("nvmlDeviceGetGraphicsRunningProcesses_v3", card=1, error=999)
+    hidden = fallow("idle", "user:nobody")
+    assert (hidden.returncode, hidden.stdout[:30]) == (75, "GPU 1: cannot be told: its pro")
+    world[2].compute, world[2].memory_used = [Process(4_000_000, 2**30)], 2**30
+    unseen = fallow("idle", "user:nobody", "--json")
+    assert [each["idle"] for each in json.loads(unseen.stdout)["gpus"]] == [None, None], (
+        "whose pid that is is unknown"
     )
+    world.fault("*", card=3, error=15)
+    lost = fallow("idle")
+    assert lost.returncode == 75
+    assert "GPU 3: cannot be told" in lost.stdout
 
 
-@pytest.mark.more
-def test_a_job_whose_conditions_say_no_is_a_yes_and_one_that_cannot_be_told_is_75(
-    simulated: Fallow, holder: Callable[[str], None]
-) -> None:
-    holder("import signal; signal.pause()")
-    assert told_in_time(simulated, "2", "--unless", "cpu:50", "--unless", "jupyter").returncode == 0
+def test_a_driver_that_never_starts_is_69(fallow: Fallow, world: World) -> None:
+    world.fault("nvmlInit", never=True)
+    assert fallow("idle", FALLOW_DRIVER_TIMEOUT="0.02").returncode == 69
+
+
+class Busy(BaseHTTPRequestHandler):
+    """Answers 200 to /busy, and 404 to all else."""
+
+    def do_GET(self) -> None:
+        self.send_response(200 if self.path == "/busy" else 404)
+        self.end_headers()
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+def test_a_condition_that_holds_is_a_no_and_one_that_cannot_be_told_is_no_yes(world: World, fallow: Fallow) -> None:
+    world[2].compute, world[2].memory_used = [Process(os.getpid(), 2**30)], 2**30
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        port = listener.getsockname()[1]
-    asked = simulated("idle", "2", "--unless", "cpu:50", "--unless", f"http:http://127.0.0.1:{port}/")
-    assert asked.returncode == 75
-    assert f"http:http://127.0.0.1:{port}/ cannot be told" in asked.stdout
+        closed = f"http:http://127.0.0.1:{listener.getsockname()[1]}/"
+    with HTTPServer(("127.0.0.1", 0), Busy) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        url = f"http:http://127.0.0.1:{server.server_port}"
+        for subject in ("0", "2", "pid:1"):
+            assert asked(fallow, subject, "--unless", f"{url}/busy") is False
+        assert asked(fallow, "2", "--unless", f"{url}/quiet") is True
+        assert asked(fallow, "2", "--unless", f"{url}/quiet", "--unless", closed) is None
+        assert asked(fallow, "user:nobody", "--unless", f"{url}/quiet") is None, "conditions are about processes"
+        server.shutdown()
 
 
 ACTIVITIES = st.sampled_from(list(Activity))
 GPUS = st.lists(st.tuples(ACTIVITIES, st.one_of(st.none(), st.floats(0, 1e6))), max_size=6)
 
 
-@settings(max_examples=examples(600))
 @given(GPUS, st.floats(0, 1e6), st.floats(-10, 100))
 def test_a_yes_needs_every_gpu_witnessed_idle_for_so_long_by_a_look_that_is_recent(
     drawn: list[tuple[Activity, float | None]], for_s: float, late_s: float
@@ -158,23 +162,10 @@ def test_a_yes_needs_every_gpu_witnessed_idle_for_so_long_by_a_look_that_is_rece
         assert any(each.activity not in (*quiet, Activity.UNKNOWN) or (each.for_s or 0) < for_s for each in gpus)
 
 
-def test_one_who_holds_no_gpu_is_idle_and_one_who_works_is_not(simulated: Fallow) -> None:
-    with subprocess.Popen([sys.executable, "-c", WORKS], env=simulated.on("2")) as job:
-        try:
-            until(lambda: simulated("idle", f"pid:{job.pid}").returncode == 1, pause_s=PROGRAM_S)
-            asked = simulated("idle", "mine")
-            assert asked.returncode == 1
-            assert [line[:5] for line in asked.stdout.splitlines()] == ["GPU 2"]
-            assert simulated("idle", f"pid:{os.getpid()}").returncode == 1  # it is below us
-            assert simulated("idle", "user:nobody").stdout == "user:nobody: idle: holds no GPU\n"
-        finally:
-            job.kill()
-
-
-@pytest.mark.parametrize("subject", ["container:vllm", "unit:ollama", "notebook:train.ipynb"])
-def test_a_name_that_is_nowhere_may_be_mistyped_and_is_no_yes(simulated: Fallow, subject: str) -> None:
-    asked = simulated("idle", subject)
-    assert (asked.returncode, asked.stdout) == (75, f"{subject}: cannot be told: holds no GPU\n")
+def test_a_name_that_is_nowhere_may_be_mistyped_and_is_no_yes(simulated: Fallow) -> None:
+    for subject in ("container:vllm", "unit:ollama", "notebook:train.ipynb"):
+        done = simulated("idle", subject)
+        assert (done.returncode, done.stdout) == (75, f"{subject}: cannot be told: holds no GPU\n")
 
 
 @pytest.mark.parametrize(
@@ -187,14 +178,11 @@ def test_a_name_that_is_nowhere_may_be_mistyped_and_is_no_yes(simulated: Fallow,
     ],
 )
 def test_nobody_who_is_mistyped_is_idle(simulated: Fallow, subject: str, sentence: str) -> None:
-    asked = simulated("idle", subject)
-    assert asked.returncode == 2
-    assert sentence in asked.stderr
+    with pytest.raises(WrongUsage) as refused:
+        ask_idle(Asker(Machine(simulated.environ), print, print), subject, 0.0, ())
+    assert sentence in str(refused.value)
 
 
-def test_a_card_whose_holders_are_hidden_may_be_anybodys(fallow: Fallow, world: World) -> None:
-    world.fault("nvmlDeviceGetComputeRunningProcesses_v3", card=1, error=999)
-    world.fault("nvmlDeviceGetGraphicsRunningProcesses_v3", card=1, error=999)
-    asked = fallow("idle", "user:nobody")
-    assert asked.returncode == 75
-    assert asked.stdout.startswith("GPU 1: cannot be told: ")
+def test_what_makes_no_sense_is_2(simulated: Fallow) -> None:
+    for words in (("--for", "soon"), ("--unless", "cpu:x"), ("9",)):
+        assert simulated("idle", *words).returncode == 2

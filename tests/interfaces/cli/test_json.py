@@ -8,6 +8,8 @@ import pytest
 from fallow.core.activity import Activity
 from fallow.core.board import Counting
 from fallow.core.gpu_status import Status
+from fallow.core.protections import Everything, OneGpu, Protection
+from fallow.core.settling import SETTLING_S
 from fallow.core.unknown import Unknown
 from fallow.interfaces.render import as_json
 from tests.conftest import Fallow
@@ -15,6 +17,9 @@ from tests.interfaces.web.boards import card
 from tests.places import REPOSITORY
 
 NOW_S = 1_800_000_000.0
+UUID = str(card(0, Activity.IDLE, "", 10).uuid)
+LIMIT = "3 jobs were stopped in the last hour"
+PLANNED = ("stops_at", "warns_at", "killed_at", "stop_held_back")
 
 
 def told(*counting: Counting, protections: Any = (), activity: Activity = Activity.IDLE) -> dict[str, Any]:
@@ -23,9 +28,8 @@ def told(*counting: Counting, protections: Any = (), activity: Activity = Activi
     return dict(facts)
 
 
-def counting(action: str, in_s: float, **more: Any) -> Counting:
-    uuid = str(card(0, Activity.IDLE, "", 10).uuid)
-    return Counting("night", "ada's python", (uuid,), (), "idle", 60.0, action, in_s, **more)
+def counting(action: str, in_s: float, for_s: float = 60.0, **more: Any) -> Counting:
+    return Counting("night", "ada's python", (UUID,), (), "idle", for_s, action, in_s, **more)
 
 
 @pytest.mark.parametrize(
@@ -36,7 +40,6 @@ def counting(action: str, in_s: float, **more: Any) -> Counting:
         ("report", "--format", "json"),
         ("why", "0", "--json"),
         ("protect", "--for", "1h", "--json"),
-        ("protect", "--list", "--json"),
         ("doctor", "--json"),
         ("check", "--json", str(REPOSITORY / "src" / "fallow" / "examples" / "fallow.toml")),
         ("burn", "--gpus", "0", "--for", "10ms", "--json"),
@@ -46,36 +49,44 @@ def counting(action: str, in_s: float, **more: Any) -> Counting:
 def test_every_command_prints_one_object_that_begins_with_its_version(
     simulated: Fallow, words: tuple[str, ...]
 ) -> None:
-    said = simulated(*words).stdout
-    found = json.loads(said)
+    found = json.loads(simulated(*words).stdout)
     assert next(iter(found.items())) == ("version", as_json.VERSION)
-    assert said == json.dumps(found, indent=2) + "\n", "all of them are indented alike"
 
 
-def test_protections_that_cannot_be_read_are_unknown_and_not_none() -> None:
-    facts = told(protections=Unknown("the folder is gone"))
-    assert facts["protection"] is None
-    assert facts["unknown"]["protection"] == "the folder is gone"
+def test_free_and_filled_gpus_are_available_and_no_others() -> None:
+    found = {each for each in Activity if told(activity=each)["available"]}
+    assert found == {Activity.FREE, Activity.FILLED}
 
 
-def test_the_time_of_a_stop_is_told_before_the_job_is_warned_with_the_time_of_the_warning() -> None:
-    soon = told(counting("warn", 90.0, notice_s=60.0))
-    assert (soon["stops_at"], soon["warns_at"]) == (as_json.iso_time(NOW_S + 150), as_json.iso_time(NOW_S + 90))
-    warned = told(counting("ask", 60.0))
-    assert (warned["stops_at"], warned["warns_at"]) == (as_json.iso_time(NOW_S + 60), None)
+def test_the_protection_of_a_gpu_is_the_one_that_lasts_longest_or_unknown() -> None:
+    short = Protection(1, OneGpu(UUID), NOW_S + 60, "debugging", "ada")
+    long = Protection(2, Everything(), NOW_S + 600, "", "bob")
+    other = Protection(3, OneGpu("GPU-another"), NOW_S + 6000, "", "bob")
+    over = Protection(4, OneGpu(UUID), NOW_S - 1, "", "bob")
+    assert told(protections=[short, long, other, over])["protection"] == as_json.protection_facts(long)
+    assert told(protections=[other, over])["protection"] is None
+    unreadable = told(protections=Unknown("the folder is gone"))
+    assert (unreadable["protection"], unreadable["unknown"]["protection"]) == (None, "the folder is gone")
 
 
-def test_the_time_of_a_stop_is_told_only_if_it_will_be() -> None:
-    assert told(counting("ask", 90.0))["stops_at"] == as_json.iso_time(NOW_S + 90)
-    assert told(counting("ask", 90.0), counting("ask", 30.0))["stops_at"] == as_json.iso_time(NOW_S + 30)
-    assert told(counting("warn", 90.0))["stops_at"] is None
-    assert told(counting("ask", 90.0, refused="it is root's"))["stops_at"] is None
-    assert told(counting("ask", 90.0, left_alone="ada protects all"))["stops_at"] is None
-    assert told()["stops_at"] is None
-
-
-def test_a_stop_that_is_due_and_not_done_is_told_with_its_reason() -> None:
-    limit = "3 jobs were stopped in the last hour"
-    assert told(counting("ask", 0.0, refused=limit))["stop_held_back"] == limit
-    assert told(counting("ask", 0.0, refused=limit, left_alone="ada protects all"))["stop_held_back"] is None
-    assert told(counting("ask", 90.0))["stop_held_back"] is None
+@pytest.mark.parametrize(
+    ("rules", "planned"),
+    [
+        ((), (None, None, None, None)),
+        ((counting("warn", 90.0, notice_s=60.0),), (150, 90, None, None)),
+        ((counting("warn", 90.0, 1.0, notice_s=60.0),), (None, None, None, None)),
+        ((counting("warn", 90.0, SETTLING_S, notice_s=60.0),), (150, 90, None, None)),
+        ((counting("warn", 90.0),), (None, None, None, None)),
+        ((counting("ask", 90.0), counting("ask", 30.0)), (30, None, None, None)),
+        ((counting("ask", 90.0, refused=LIMIT),), (None, None, None, LIMIT)),
+        ((counting("ask", 90.0, left_alone="ada protects all"),), (None, None, None, None)),
+        ((counting("ask", 0.0, refused=LIMIT, left_alone="ada protects all"),), (None, None, None, None)),
+        ((counting("kill", 20.0), counting("kill", 8.0)), (None, None, 8, None)),
+    ],
+)
+def test_the_times_of_a_warning_a_stop_and_a_kill_are_told_only_if_they_will_be(
+    rules: tuple[Counting, ...], planned: tuple[int | str | None, ...]
+) -> None:
+    facts = told(*rules)
+    wanted = [as_json.iso_time(NOW_S + each) if isinstance(each, int) else each for each in planned]
+    assert [facts[name] for name in PLANNED] == wanted

@@ -3,18 +3,21 @@
 import json
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pwd import getpwuid
 from typing import Any
 
 import pytest
 
 from tests.conftest import Fallow
+from tests.interfaces.cli.filled import Fill
 from tests.places import LIMIT_S
 from tests.standin import MigInstance, Process, World
+from tests.waiting import PROGRAM_S, until
 
 GIB = 2**30
 DEAD_PID = 4_000_000
+Cards = dict[str, dict[str, Any]]
 
 
 def gpus(fallow: Fallow, *words: str) -> list[dict[str, Any]]:
@@ -24,105 +27,129 @@ def gpus(fallow: Fallow, *words: str) -> list[dict[str, Any]]:
     return found
 
 
-def protection(world: World, card: int, *, pid: int | None = None, used: int = 2 * GIB) -> None:
-    world[card].compute = [Process(pid or os.getpid(), used)]
-    world[card].memory_used = used + 4 * 2**20
+def hold(world: World, *cards: int) -> None:
+    for card in cards:
+        world[card].compute = [Process(os.getpid(), 2 * GIB)]
+        world[card].memory_used = 2 * GIB + 4 * 2**20
 
 
-def test_the_json_has_every_field_of_the_contract(world: World, fallow: Fallow) -> None:
-    protection(world, 0)
-    status = json.loads(fallow("status", "--json").stdout)
-    assert status["version"] == 1
-    fields = {"version", "host", "simulated", "at", "available", "available_to_you", "counts", "gpus", "parked"}
-    assert status.keys() == fields
-    assert status["simulated"] is False
-    gpu = status["gpus"][0]
-    contract = {"index", "uuid", "name", "activity", "for_s", "because", "utilization", "memory_used_bytes"}
-    contract |= {"memory_total_bytes", "power_w", "temperature_c", "available", "holders", "claim", "unknown"}
-    contract |= {"protection", "left_alone", "stops_at", "warns_at", "killed_at", "stop_held_back"}
-    assert contract <= gpu.keys()
-    assert {"pid", "user", "command", "memory_bytes", "owner"} <= gpu["holders"][0].keys()
+def furnish(world: World) -> None:
+    """Give each card of a world a peculiarity."""
+    hold(world, 0, 1, 2, 10, 11, 12, 13, 14, 15, 16)
+    now_us = int(time.time() * 1e6)
+    card = world[0]
+    card.utilization, card.memory_utilization, card.power_mw, card.temperature_c = 42, 17, 345_600, 61
+    card.throttle_reasons = 0x04 | 0x20
+    world[2].samples = [(now_us - 200_000 * age, 25 if age % 5 == 0 else 0) for age in range(1, 60)][::-1]
+    world[3].compute = [Process(DEAD_PID, GIB)]
+    world[4].graphics = [Process(DEAD_PID, GIB)]
+    world[5].mps = [Process(DEAD_PID + 1, GIB)]
+    for at in (3, 4, 5):
+        world[at].memory_used = GIB
+    world.fault("*", card=6, error=15)
+    taken = MigInstance(memory_total=20 * GIB, memory_used=3 * GIB, processes=[Process(os.getpid(), 3 * GIB)])
+    world[7].mig = [MigInstance(memory_total=10 * GIB), None, taken]
+    world[8].mig = []
+    world.fault("nvmlDeviceGetPowerUsage", card=9, error=3)
+    world[10].process_samples = []
+    for at, done in ((11, (60, 10, 0, 0)), (12, (0, 60, 0, 0)), (13, (1, 1, 60, 0)), (14, (0, 0, 255, 60))):
+        world[at].process_samples = [(os.getpid(), now_us, *done)]
+        world[at].utilization = 60
+    for at in (15, 16):
+        world[at].gpm = None
+        world[at].pcie_rx_kbps = 5000
+    world[15].utilization = 100
+    world[17].uuid = "GPU-\udcff"
+    world[18].name = "NVIDIA \udcff\udcfe"
+
+
+@pytest.fixture(scope="module")
+def machine(tmp_path_factory: pytest.TempPathFactory, library: Any) -> Iterator[tuple[Fallow, World]]:
+    world = World.create(tmp_path_factory.mktemp("world") / "of", cards=19)
+    furnish(world)
+    fallow = Fallow(tmp_path_factory.mktemp("home"))
+    fallow.environ.update(world.environ(library))
+    yield fallow, world
+    world.close()
+
+
+@pytest.fixture(scope="module")
+def cards(machine: tuple[Fallow, World]) -> Cards:
+    """What one look tells of each card, by its label."""
+    return {
+        f"{gpu['index']}" + ("" if gpu["mig_slot"] is None else f":{gpu['mig_slot']}"): gpu
+        for gpu in gpus(machine[0])
+    }
+
+
+def test_the_readings_are_those_of_the_driver(cards: Cards) -> None:
+    gpu = cards["0"]
+    names = ("utilization", "memory_utilization", "power_w", "temperature_c", "throttled_by")
+    assert [gpu[name] for name in names] == [0.42, 0.17, 345.6, 61, ["power cap", "software thermal"]]
+    (holder,) = gpu["holders"]
+    assert (holder["pid"], holder["memory_bytes"]) == (os.getpid(), 2 * GIB)
+    assert holder["user"] == getpwuid(os.getuid()).pw_name
     assert gpu["for_s"] is None, "nobody was watching"
 
 
-def test_the_readings_are_those_of_the_driver(world: World, fallow: Fallow) -> None:
-    card = world[3]
-    card.utilization, card.memory_utilization, card.power_mw, card.temperature_c = 42, 17, 345_600, 61
-    card.throttle_reasons = 0x04 | 0x20
-    protection(world, 3)
-    gpu = gpus(fallow, "3")[0]
-    assert gpu["utilization"] == 0.42
-    assert gpu["memory_utilization"] == 0.17
-    assert gpu["power_w"] == 345.6
-    assert gpu["temperature_c"] == 61
-    assert gpu["throttled_by"] == ["power cap", "software thermal"]
-    assert gpu["holders"][0]["memory_bytes"] == 2 * GIB
-    assert gpu["holders"][0]["user"] == getpwuid(os.getuid()).pw_name
+def test_held_and_still_is_idle_and_work_of_five_per_cent_of_each_second_is_busy(cards: Cards) -> None:
+    assert cards["1"]["activity"] == "idle"
+    assert "nothing ran in the last" in cards["1"]["because"]
+    assert (cards["2"]["utilization"], cards["2"]["activity"]) == (0, "busy"), "the instant that others show"
+    assert 0.03 < cards["2"]["utilization_mean"] < 0.08
 
 
-def test_held_and_still_is_idle_and_not_free(world: World, fallow: Fallow) -> None:
-    protection(world, 1)
-    found = gpus(fallow)
-    assert [gpu["activity"] for gpu in found] == ["free", "idle", *["free"] * 6]
-    assert "nothing ran in the last" in found[1]["because"]
+def test_what_proc_does_not_have_and_graphics_and_mps_hold_a_card_too(cards: Cards) -> None:
+    assert [cards[label]["holders"][0]["pid"] for label in "345"] == [DEAD_PID, DEAD_PID, DEAD_PID + 1]
+    (holder,) = cards["3"]["holders"]
+    assert (cards["3"]["activity"], holder["user"]) == ("idle", None)
+    assert "pid namespace" in holder["unknown"]["user"]
 
 
-def test_a_job_that_works_five_per_cent_of_each_second_is_busy(world: World, fallow: Fallow) -> None:
-    protection(world, 0)
-    now_us = int(time.time() * 1e6)
-    world[0].utilization = 0
-    world[0].samples = [(now_us - 200_000 * age, 25 if age % 5 == 0 else 0) for age in range(1, 60)][::-1]
-    gpu = gpus(fallow)[0]
-    assert gpu["utilization"] == 0, "the instant that others show"
-    assert gpu["activity"] == "busy"
-    assert 0.03 < gpu["utilization_mean"] < 0.08
+def test_a_lost_card_is_unknown_and_a_missing_figure_makes_none_bad(cards: Cards) -> None:
+    assert cards["6"]["activity"] == "unknown"
+    assert "lost" in cards["6"]["because"]
+    assert (cards["9"]["activity"], cards["9"]["power_w"]) == ("free", None)
+    assert "does not support" in cards["9"]["unknown"]["power_w"]
 
 
-def test_graphics_and_mps_processes_are_holders_too(world: World, fallow: Fallow) -> None:
-    world[0].graphics = [Process(DEAD_PID, GIB)]
-    world[1].mps = [Process(DEAD_PID + 1, GIB)]
-    world[0].memory_used = world[1].memory_used = GIB
-    found = gpus(fallow)
-    assert [gpu["holders"][0]["pid"] for gpu in found[:2]] == [DEAD_PID, DEAD_PID + 1]
-
-
-def test_a_lost_card_is_a_row_and_the_others_are_well(world: World, fallow: Fallow) -> None:
-    world.fault("*", card=2, error=15)
-    found = gpus(fallow)
-    assert len(found) == 8
-    assert found[2]["activity"] == "unknown"
-    assert "lost" in found[2]["because"]
-    assert {gpu["activity"] for gpu in found if gpu["index"] != 2} == {"free"}
-
-
-@pytest.mark.parametrize(
-    ("error", "words"),
-    [(3, "does not support"), (4, "does not permit"), (13, "too old"), (999, "Unknown Error")],
-)
-def test_each_error_means_what_it_means(world: World, fallow: Fallow, error: int, words: str) -> None:
-    world.fault("nvmlDeviceGetPowerUsage", card=0, error=error)
-    gpu = gpus(fallow)[0]
-    assert gpu["power_w"] is None
-    assert words in gpu["unknown"]["power_w"]
-    assert gpu["activity"] == "free", "a card is not bad because one figure is missing"
-
-
-def test_mig_instances_are_gpus_of_their_own(world: World, fallow: Fallow) -> None:
-    world[1].mig = [
-        MigInstance(memory_total=10 * GIB),
-        None,
-        MigInstance(memory_total=20 * GIB, memory_used=3 * GIB, processes=[Process(os.getpid(), 3 * GIB)]),
-    ]
-    found = gpus(fallow, "0-2")
-    assert [(gpu["index"], gpu["mig_slot"]) for gpu in found] == [(0, None), (1, 0), (1, 2), (2, None)]
-    empty, taken = found[1], found[2]
+def test_mig_instances_are_gpus_of_their_own(cards: Cards) -> None:
+    assert [label for label in cards if label.startswith("7")] == ["7:0", "7:2"]
+    empty, taken = cards["7:0"], cards["7:2"]
     assert empty["uuid"].startswith("MIG-")
     assert (empty["activity"], empty["memory_total_bytes"]) == ("free", 10 * GIB)
     assert taken["holders"][0]["pid"] == os.getpid()
     assert taken["activity"] == "unknown", "one look at an instance that somebody holds cannot tell whether it works"
+    assert cards["8"]["activity"] == "unknown"
+    assert "no instance" in cards["8"]["because"], "in MIG mode and not divided it is of no use"
 
 
-def watched(fallow: Fallow, looks: int, change: Callable[[int], None] = lambda _: None) -> list[dict[str, Any]]:
+def test_work_of_every_kind_is_told_by_process_and_not_found_means_none(cards: Cards) -> None:
+    assert [cards[label]["holders"][0]["utilization"] for label in ("10", "11", "12", "13", "14")] == [0, *[0.6] * 4]
+
+
+def test_bus_traffic_is_asked_only_of_a_card_without_counters_that_looks_hung(
+    cards: Cards, machine: tuple[Fallow, World]
+) -> None:
+    assert [cards[label]["pcie_rx_bytes_per_s"] for label in ("15", "16")] == [5000 * 1024, None]
+    assert machine[1].calls("nvmlDeviceGetPcieThroughput") == 2
+
+
+def test_a_uuid_or_a_name_that_is_no_text_is_unknown(cards: Cards) -> None:
+    assert (cards["17"]["uuid"], cards["17"]["activity"]) == (None, "unknown")
+    assert (cards["18"]["name"], cards["18"]["activity"]) == (None, "free")
+    assert "makes no sense" in cards["18"]["unknown"]["name"]
+
+
+def test_the_long_table_says_who_holds_what_and_why(machine: tuple[Fallow, World]) -> None:
+    done = machine[0]("status", "-l")
+    lines = done.stdout.splitlines()
+    assert any("idle" in line and str(os.getpid()) in line for line in lines)
+    assert any("unknown" in line and "lost" in line for line in lines)
+    assert "\x1b" not in done.stdout, "colour only on a terminal"
+
+
+def watched(fallow: Fallow, looks: int, change: Callable[[int], None]) -> list[dict[str, Any]]:
     """So many sights of `status --watch`, with something done after each."""
     process = fallow.start("status", "--watch=0.25", "--json")
     assert process.stdout is not None
@@ -136,36 +163,27 @@ def watched(fallow: Fallow, looks: int, change: Callable[[int], None] = lambda _
     return statuses
 
 
-def test_watching_witnesses_time_and_sees_what_a_test_changes_live(world: World, fallow: Fallow) -> None:
-    protection(world, 0)
+def test_watching_witnesses_time_and_sees_what_changes_and_counters_from_the_second_look_on(
+    world: World, fallow: Fallow
+) -> None:
+    hold(world, 0)
+    world[0].gpm = {2: 96.0, 3: 14.0, 5: 94.0, 10: 16.0, 20: 1.0, 21: 56_000.0}
 
     def begin_work(number: int) -> None:
-        if number == 2:
+        if number == 1:
             world[0].utilization = 80
 
-    statuses = watched(fallow, 6, begin_work)
+    statuses = watched(fallow, 4, begin_work)
     seen = [status["gpus"][0] for status in statuses]
-    assert [gpu["activity"] for gpu in seen[:3]] == ["idle"] * 3
     assert seen[0]["for_s"] == 0
-    assert 0.2 < seen[2]["for_s"] < 30
+    assert 0.2 < statuses[1]["gpus"][1]["for_s"] < 30
     assert seen[-1]["activity"] == "busy"
-    assert statuses[-1]["gpus"][1]["for_s"] > seen[2]["for_s"], "the others were free all the time"
-
-
-def test_the_table_says_who_holds_what_and_why(world: World, fallow: Fallow) -> None:
-    protection(world, 1)
-    world.fault("*", card=2, error=15)
-    done = fallow("status", "-l")
-    lines = done.stdout.splitlines()
-    assert "7 x H100, 1 x unknown: 6 available" in lines[0]
-    assert any("idle" in line and str(os.getpid()) in line for line in lines)
-    assert any("unknown" in line and "lost" in line for line in lines)
-    assert "\x1b" not in done.stdout, "colour only on a terminal"
-
-
-def test_simulated_gpus_say_so_on_every_face(simulated: Fallow) -> None:
-    assert json.loads(simulated("status", "--json").stdout)["simulated"] is True
-    assert "simulated" in simulated("status").stdout
+    assert statuses[-1]["gpus"][1]["for_s"] > statuses[1]["gpus"][1]["for_s"], "the others were free all the time"
+    assert seen[0]["counter_tensor"] is None
+    assert "two looks" in seen[0]["unknown"]["counter_tensor"]
+    tensor, occupancy = seen[1]["counter_tensor"], seen[1]["counter_occupancy"]
+    assert (round(tensor, 3), round(occupancy, 3)) == (0.94, 0.14)
+    assert seen[1]["pcie_rx_bytes_per_s"] == 56_000 * 2**20
 
 
 def test_a_claim_shows(simulated: Fallow) -> None:
@@ -173,33 +191,46 @@ def test_a_claim_shows(simulated: Fallow) -> None:
     assert job.stdout is not None
     job.stdout.readline()
     gpu = gpus(simulated)[2]
-    assert gpu["claim"]["pid"] == job.pid
-    assert gpu["claim"]["shared"] is False
-    assert gpu["activity"] == "idle"
+    assert (gpu["claim"]["pid"], gpu["claim"]["shared"], gpu["activity"]) == (job.pid, False, "idle")
     assert "claimed by" in simulated("status", "-l").stdout
-    assert "sh -c echo up" in simulated("status").stdout
     job.communicate("\n", timeout=LIMIT_S)
 
 
+def test_a_launch_is_given_the_time_to_start(world: World, fallow: Fallow) -> None:
+    fallow.start("run", "--gpus", "2", "--", "sleep", "1000")
+    (gpu,) = until(lambda: gpus(fallow, "2"), lambda seen: seen[0]["claim"] is not None, pause_s=PROGRAM_S)
+    assert (gpu["activity"], gpu["reason"]) == ("busy", "just_claimed")
+
+
+def test_the_mark_of_a_filler_on_somebodys_card_makes_it_nobodys_filler(world: World, fallow: Fallow) -> None:
+    """The mark is a lock that anybody can take."""
+    Fill(fallow.start("fill", "--gpus", "0", "--idle-for", "0", "--", "sleep", "1000")).until("filling it")
+    hold(world, 0)
+    (gpu,) = gpus(fallow, "0")
+    assert (gpu["activity"], gpu["filler"]) == ("idle", None)
+
+
+def test_the_summary_says_how_many_are_available_to_you_under_an_outer_allocation(
+    world: World, fallow: Fallow
+) -> None:
+    hold(world, 0)
+    shown = fallow("status", CUDA_VISIBLE_DEVICES="0,3", COLUMNS="140")
+    summary = ": 1 available to you (CUDA_VISIBLE_DEVICES=0,3), 7 available in all (7 free)"
+    assert summary in shown.stdout.splitlines()[0]
+    facts = json.loads(fallow("status", "--json", CUDA_VISIBLE_DEVICES="9,3").stdout)
+    assert (facts["available"], facts["available_to_you"]) == (7, 0)
+
+
 @pytest.mark.parametrize(
-    ("devices", "words", "to_you"),
+    ("words", "cards"),
     [
-        ("3", (), 1),
-        ("0,3", (), 1),
-        ("", (), 0),
-        ("9,3", (), 0),
-        ("3,1", ("0-1",), 1),
+        (("--simulate", "2xH100", "status"), 2),
+        (("status", "0", "--simulate", "2xH100,1xT4"), 1),
+        (("status", "--simulate", "0"), 1),
+        (("status", "--simulate=3"), 3),
     ],
 )
-def test_the_summary_says_how_many_are_available_to_you_under_an_outer_allocation(
-    world: World, fallow: Fallow, devices: str, words: tuple[str, ...], to_you: int
-) -> None:
-    protection(world, 0)
-    shown = fallow("status", *words, CUDA_VISIBLE_DEVICES=devices, COLUMNS="140")
-    in_all = 1 if words else 7
-    summary = shown.stdout.splitlines()[0]
-    assert f": {to_you or 'none'} available to you (CUDA_VISIBLE_DEVICES={devices or chr(39) * 2})" in summary
-    assert f", {in_all} available in all ({in_all} free)" in summary
-    facts = json.loads(fallow("status", *words, "--json", CUDA_VISIBLE_DEVICES=devices).stdout)
-    assert (facts["available"], facts["available_to_you"]) == (in_all, to_you)
-    assert "to you" not in fallow("status").stdout
+def test_a_simulated_machine_may_stand_behind_its_option(fallow: Fallow, words: tuple[str, ...], cards: int) -> None:
+    """A bare --simulate swallows no GPU."""
+    status = json.loads(fallow(*words, "--json").stdout)
+    assert (len(status["gpus"]), status["simulated"]) == (cards, True)

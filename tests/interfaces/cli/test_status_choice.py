@@ -59,22 +59,21 @@ def test_the_most_comes_first_and_what_is_not_known_behind_what_is(sort: str | N
     assert labels(sort=sort) == (order, None)
 
 
-def test_mine_are_gpus_with_a_job_or_a_claim_of_the_user_and_what_cannot_be_told_is_said() -> None:
+def test_only_mine_or_only_unused_gpus_are_chosen_and_what_cannot_be_told_is_said() -> None:
     assert labels(mine=True) == ("35", "GPU 4: not known whether of alice")
-
-
-def test_idle_are_gpus_that_are_held_and_unused_and_what_cannot_be_told_is_said() -> None:
     assert labels(idle=True) == ("135", "GPU 4: not known whether unused")
     assert labels(idle=True, mine=True, sort="idle")[0] == "35"
+    nothing = ((), "no job and no claim of alice is on a GPU")
+    assert chosen(MACHINE[:3], "alice", mine=True, idle=False, sort=None) == nothing
 
 
 def test_the_first_line_and_the_counts_are_those_of_all_gpus(world: World, fallow: Fallow) -> None:
     world[1].compute = [Process(os.getpid(), GIB)]
     world[1].memory_used = GIB
-    for words in (("--idle",), ("--mine",), ("--mine", "--idle", "--sort", "memory")):
-        first, _, *rest = fallow("status", *words).stdout.splitlines()
-        assert first.endswith(": 8 x H100: 7 available (7 free), 1 idle")
-        assert [line.split()[0] for line in rest] == ["1"]
-        facts = json.loads(fallow("status", "--json", *words).stdout)
-        assert (facts["available"], facts["counts"]["idle"]) == (7, 1)
-        assert [each["index"] for each in facts["gpus"]] == [1]
+    words = ("--mine", "--idle", "--sort", "memory")
+    first, _, *rest = fallow("status", *words).stdout.splitlines()
+    assert first.endswith(": 8 x H100: 7 available (7 free), 1 idle")
+    assert [line.split()[0] for line in rest] == ["1"]
+    facts = json.loads(fallow("status", "--json", *words).stdout)
+    assert (facts["available"], facts["counts"]["idle"]) == (7, 1)
+    assert [each["index"] for each in facts["gpus"]] == [1]
