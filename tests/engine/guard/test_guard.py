@@ -2,6 +2,8 @@
 
 import os
 import pathlib
+import subprocess
+import sys
 from collections.abc import Callable, Iterator, Sequence
 
 import pytest
@@ -184,3 +186,16 @@ def test_a_cpu_at_work_speaks_against_it(machine: Machine) -> None:
     assert isinstance(at(0, 100), Unknown), "one look is nothing to compare with"
     assert at(10, 200) is None
     assert str(at(60, 300)) == "the CPU is at 50%"
+
+
+def test_a_program_that_runs_speaks_against_it_also_behind_the_options_of_its_interpreter(machine: Machine) -> None:
+    script = machine.folder / f"train-{os.getpid()}.py"
+    script.write_text("print(flush=True); input()")
+    runs = parse_unless(f"process:{script.name}", machine.world)
+    assert runs() is None
+    words = [sys.executable, "-u", str(script)]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as training:
+        assert training.stdout is not None
+        assert training.stdout.readline() == "\n"
+        assert script.name in str(runs())
+    assert runs() is None

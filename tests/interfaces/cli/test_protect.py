@@ -3,7 +3,9 @@
 import json
 import os
 import pathlib
+import select
 import subprocess
+import sys
 
 import pytest
 
@@ -173,3 +175,38 @@ def test_only_its_owner_or_root_can_release_a_hold_and_everybody_sees_it(open_fo
     assert code == 77
     assert f"protection {number} is {ADA}'s" in err
     assert users.run(ADA, "protect", "--release", number)[0] == 0
+
+
+_EXIT_OF_ONE_THREAD = {"x86_64": 60, "aarch64": 93}
+
+
+def test_a_process_that_cannot_be_told_from_here_is_held_until_the_time_ends(tmp_path: pathlib.Path) -> None:
+    """In another pid namespace the same pid is somebody else: that it is not here says nothing."""
+    elsewhere = ProtectionFolder(ClaimFolder(str(tmp_path / "claims")), str)
+    number = elsewhere.place(OneProcess(4_000_000, 5), 1000.0, "")
+    protections = ProtectionFolder(ClaimFolder(str(tmp_path / "claims")), str, Proc())
+    assert [protection.id for protection in protections.active(999.0)] == [number]
+    assert protections.active(1000.0) == []
+
+
+def test_a_process_whose_first_thread_has_ended_is_still_held(tmp_path: pathlib.Path) -> None:
+    """The kernel shows it as a zombie, and it works."""
+    leave = "import ctypes, threading; threading.Thread(target=input).start(); print(flush=True)"
+    job = subprocess.Popen(
+        [sys.executable, "-c", f"{leave}; ctypes.CDLL(None).syscall({_EXIT_OF_ONE_THREAD[os.uname().machine]}, 0)"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    assert job.stdout is not None
+    job.stdout.readline()
+    stat = Proc().stat(job.pid)
+    while stat is not None and stat.state != "Z":
+        stat = Proc().stat(job.pid)
+    assert stat is not None
+    assert not Proc().has_ended(job.pid, stat.birth)
+    pidfd = os.pidfd_open(job.pid)
+    job.kill()
+    assert select.select([pidfd], [], [], 30)[0]
+    os.close(pidfd)
+    assert Proc().has_ended(job.pid, stat.birth), "nobody has reaped it, and it has ended"
+    job.communicate(timeout=LIMIT_S)

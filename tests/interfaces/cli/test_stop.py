@@ -290,3 +290,14 @@ def test_with_a_daemon_the_idle_job_is_stopped_and_the_busy_one_is_not(simulated
     assert (done.returncode, f"stopped {ME}'s job {idle.pid}" in out) == (0, True), out
     assert "it is not idle: GPU 2 is busy" in out
     assert busy.lives
+
+
+def test_a_protection_that_is_placed_in_the_grace_keeps_it_from_being_killed(simulated: Fallow, start: Start) -> None:
+    job = start(1, DEAF)
+    running = Fill(simulated.start("stop", "1", "--yes", "--grace", "1h"), on_stdout=True)
+    errors = Fill(running.process)
+    errors.until("stopping ")
+    assert simulated("protect", f"pid:{job.pid}", "--for", "1h").returncode == 0
+    assert "fallow protect --release" in running.until("left alone: ")
+    assert running.process.wait(LIMIT_S) == 1
+    assert job.lives
