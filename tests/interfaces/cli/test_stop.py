@@ -26,6 +26,13 @@ from tests.places import LIMIT_S, ME
 from tests.waiting import PROGRAM_S, until
 
 Start = Callable[..., Job]
+SAVES_BY_ANOTHER_PROGRAM = """
+import os, signal, subprocess, time
+signal.signal(signal.SIGTERM, lambda *_: subprocess.Popen(["sleep", "1000"]))
+print("ready", flush=True)
+while True:
+    time.sleep(1000)
+"""
 
 
 @pytest.fixture
@@ -253,6 +260,26 @@ def test_what_is_not_there_is_1_and_nonsense_is_2(
 def test_of_several_names_one_that_is_nobodys_stops_nothing(simulated: Fallow, start: Start) -> None:
     job = start(1)
     assert simulated("stop", "1", "0", "--yes").returncode == 1
+    assert job.lives
+
+
+def test_a_process_that_the_config_protects_and_that_came_during_the_grace_is_not_killed(
+    simulated: Fallow, start: Start, tmp_path: pathlib.Path
+) -> None:
+    job, config = start(1, ALONE + SAVES_BY_ANOTHER_PROGRAM), tmp_path / "fallow.toml"
+    config.write_text("[protect]\ncommands = ['sleep']\n")
+    config.chmod(0o600)
+    done = simulated("stop", "1", "--yes", "--grace", "1s", FALLOW_CONFIG=str(config))
+    assert done.returncode == 1, done
+    assert "runs sleep, and [protect] commands has 'sleep'" in " ".join(done.stdout.split())
+    assert job.lives
+
+
+def test_without_a_daemon_nothing_is_known_to_be_idle(simulated: Fallow, start: Start) -> None:
+    job = start(1)
+    done = simulated("stop", "all", "--idle", "--yes")
+    assert done.returncode == 1
+    assert "whether it is idle is not known: no `fallow up` runs" in done.stdout
     assert job.lives
 
 
