@@ -58,6 +58,7 @@ def patrol(tmp_path: pathlib.Path) -> Iterator[Resident]:
     resident.leave()
 
 
+@pytest.mark.more
 def test_a_real_process_that_works_is_left_alone(patrol: Resident, start: Start, tmp_path: pathlib.Path) -> None:
     works = start(WORKS, gpu=0)
     patrol("begin", environ=Fallow(tmp_path).environ, rules=[RULE], gpu_reader="simulated")

@@ -129,6 +129,7 @@ def test_a_launch_that_the_job_itself_started_does_not_end_it(
         end_group(nested)
 
 
+@pytest.mark.more
 def test_a_pick_that_waits_counts_and_keeps_no_launch_from_the_gpu(
     simulated: Fallow, job: Start, up: Callable[[str], Fill]
 ) -> None:

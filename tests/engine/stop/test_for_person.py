@@ -179,6 +179,7 @@ def worker() -> Account:
     return found
 
 
+@pytest.mark.more
 @pytest.mark.as_root
 def test_a_person_stops_their_own_job_and_the_daemons_journal_has_it(machine: Machine) -> None:
     mine = machine.holder(0, WORKER.pw_uid)

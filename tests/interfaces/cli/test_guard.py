@@ -112,6 +112,7 @@ def test_a_dry_run_does_everything_but_the_deed(world: World, fallow: Fallow, sy
     assert systemctl.read_text() == ""
 
 
+@pytest.mark.more
 def test_it_signals_the_process_that_was_named_and_nobody_else(
     world: World, fallow: Fallow, start_sleeper: Callable[[], subprocess.Popen[bytes]]
 ) -> None:
@@ -168,7 +169,7 @@ def test_somebody_else_s_process_cannot_be_attached_to(open_folder: pathlib.Path
     assert f"pid {named.pid} is {BOB}'s, and signalling it needs root" in err
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+@pytest.mark.parametrize("number", [signal.SIGTERM])
 def test_a_guard_that_is_ended_in_its_countdown_calls_it_off(
     world: World, fallow: Fallow, systemctl: pathlib.Path, number: signal.Signals
 ) -> None:

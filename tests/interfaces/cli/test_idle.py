@@ -45,6 +45,7 @@ def test_free_gpus_are_idle_now_and_for_how_long_is_not_known_without_a_daemon(s
     assert "GPU 0: cannot be told: free; since when is not known" in later.stdout
 
 
+@pytest.mark.more
 def test_the_daemon_knows_for_how_long_and_a_job_that_began_since_it_looked_is_seen(
     simulated: Fallow, tmp_path: pathlib.Path
 ) -> None:

@@ -117,6 +117,7 @@ def test_a_dry_run_does_nothing_and_says_what_it_would(
     assert not facts.exists()
 
 
+@pytest.mark.more
 def test_a_guard_of_the_config_acts_while_fillers_go_on(
     up: StartUp, simulated: Fallow, config: Callable[[str], str], tmp_path: pathlib.Path
 ) -> None:

@@ -49,6 +49,7 @@ def test_without_agreement_nothing_is_stopped(simulated: Fallow, start: Start) -
     assert job.lives
 
 
+@pytest.mark.more
 def test_a_job_that_is_protected_is_left_alone_and_both_are_said(simulated: Fallow, start: Start) -> None:
     job = start("1", NOT_OURS)
 
