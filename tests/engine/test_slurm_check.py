@@ -38,6 +38,7 @@ def test_a_driver_that_does_not_begin_fails_all_but_a_job_without_gpus(world: Wo
     assert fallow("slurm", "check", "--free", SLURM_JOB_ID="7", CUDA_VISIBLE_DEVICES="").returncode == 0
 
 
+@pytest.mark.more
 def test_a_process_of_anybody_takes_a_card_and_a_missing_card_is_named(simulated: Fallow) -> None:
     other = simulated.start_other("sleep", "1000", CUDA_VISIBLE_DEVICES="1")
     taken = simulated("slurm", "check", "--free", **JOB)

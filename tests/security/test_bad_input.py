@@ -70,7 +70,9 @@ def test_words_of_a_command_that_are_nonsense_are_refused(machine: Machine, word
         assert "\x1b" not in done.stderr
 
 
-@pytest.mark.parametrize("content", [NONSENSE["bytes"], NONSENSE["deep"]], ids=["bytes", "deep"])
+@pytest.mark.parametrize(
+    "content", [NONSENSE["bytes"], pytest.param(NONSENSE["deep"], marks=pytest.mark.more)], ids=["bytes", "deep"]
+)
 def test_files_of_another_user_in_the_claim_folder_keep_nobody_from_claiming_looking_and_stopping(
     machine: Machine, content: bytes
 ) -> None:

@@ -38,6 +38,7 @@ def flipping(fallow: Fallow, *words: str) -> Any:
     return json.loads(done.stdout)
 
 
+@pytest.mark.more
 def test_a_word_that_was_flipped_in_held_memory_is_one_wrong_word(world: World, fallow: Fallow) -> None:
     assert flipping(fallow, "memory", str(64 * MIB)) == {"before": 0, "after": 1, "held_bytes": 0}
 

@@ -69,6 +69,7 @@ def test_a_process_that_comes_after_the_list_is_not_touched(simulated: Fallow, j
             later.end()
 
 
+@pytest.mark.more
 def test_a_process_of_the_same_command_that_was_there_all_the_time_has_not_come_back(
     simulated: Fallow, job: Job
 ) -> None:

@@ -140,6 +140,7 @@ def test_one_filler_over_all_waits_until_all_are_quiet(
     running.until("GPUs 0,1,2,3: given back")
 
 
+@pytest.mark.more
 def test_an_ignored_program_may_stay(fill: StartFill, newcomer: Callable) -> None:
     """F22: it keeps no filler out and drives none away, and another beside it does."""
     ignored = newcomer("0")
@@ -156,6 +157,7 @@ def test_an_ignored_program_may_stay(fill: StartFill, newcomer: Callable) -> Non
     assert ignored.poll() is None
 
 
+@pytest.mark.more
 def test_a_hold_makes_it_leave(fill: StartFill, simulated: Fallow) -> None:
     running = fill("--gpus", "0", "--idle-for", "0", "--", "sleep", "1000")
     running.until("filling it")
@@ -176,6 +178,7 @@ def test_whoever_runs_on_a_filled_gpu_gets_it_when_the_filler_is_gone(
     assert "GPU 0: giving it back: GPU 0 is claimed by" in running.until("giving it back")
 
 
+@pytest.mark.more
 def test_status_says_that_a_card_is_filled(fill: StartFill, simulated: Fallow) -> None:
     running = fill("--gpus", "0", "--idle-for", "0", "--", "sleep", "1000")
     running.until("filling it")

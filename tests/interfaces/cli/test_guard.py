@@ -86,6 +86,7 @@ def test_with_simulated_gpus_the_real_machine_stays_on(simulated: Fallow, system
     assert systemctl.read_text() == ""
 
 
+@pytest.mark.more
 @pytest.mark.as_root
 def test_a_hold_stops_the_countdown(world: World, fallow: Fallow, systemctl: pathlib.Path) -> None:
     work(world, 0)

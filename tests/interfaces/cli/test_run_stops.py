@@ -183,6 +183,7 @@ def test_whoever_still_holds_a_card_after_the_stop_is_named(make_world, fallow: 
     assert f"GPU 0 is still held by pid {os.getpid()}" in err
 
 
+@pytest.mark.more
 def test_nothing_of_fallow_is_left_after_a_stop(simulated: Fallow, tmp_path: pathlib.Path) -> None:
     done = subprocess.run(
         ["fallow", "run", "--idle-timeout", "1s", *FAST, "--", "sleep", "600"],

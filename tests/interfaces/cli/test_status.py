@@ -186,6 +186,7 @@ def test_watching_witnesses_time_and_sees_what_changes_and_counters_from_the_sec
     assert seen[1]["pcie_rx_bytes_per_s"] == 56_000 * 2**20
 
 
+@pytest.mark.more
 def test_a_claim_shows(simulated: Fallow) -> None:
     job = simulated.start("run", "--gpus", "2", "--", "sh", "-c", "echo up; read line")
     assert job.stdout is not None

@@ -95,6 +95,7 @@ def test_a_gpu_with_jobs_of_two_users_is_left_as_it_is_and_mine_takes_only_ones_
     assert is_running(theirs.pid)
 
 
+@pytest.mark.more
 def test_root_stops_anybodys_job(users: Users, cards: World, start: Start) -> None:
     theirs = start(BOB)
     cards[0].compute = [Process(theirs.pid, GIB)]

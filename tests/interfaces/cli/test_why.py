@@ -100,6 +100,7 @@ def test_a_rule_says_what_follows_and_what_keeps_it_back(more: dict[str, object]
     assert ruled(counting).startswith(f"  rule night: ada's job: {words}")
 
 
+@pytest.mark.more
 def test_without_a_daemon_one_look_says_what_it_can_with_the_protection_in_force(
     simulated: Fallow, sleeper: subprocess.Popen[bytes]
 ) -> None:

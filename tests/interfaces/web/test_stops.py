@@ -83,6 +83,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
     world.close()
 
 
+@pytest.mark.more
 def test_a_job_is_shown_before_it_is_stopped_and_stopped_only_when_its_person_agrees(page: Page) -> None:
     job = page.job()
     order, shown = page.plan()
