@@ -133,6 +133,7 @@ def test_root_makes_no_folder_in_a_folder_of_another_user(open_folder: pathlib.P
     assert os.listdir(open_folder) == []
 
 
+@pytest.mark.more
 @pytest.mark.as_root
 def test_the_first_use_of_several_users_at_the_same_moment_refuses_none(open_folder: pathlib.Path) -> None:
     open_folder.chmod(0o1777)

@@ -43,6 +43,7 @@ def until_parked(up: Fill, world: World, jobs: list[CudaProcess]) -> str:
     return said
 
 
+@pytest.mark.more
 def test_a_parked_job_leaves_the_whole_card_to_a_newcomer_and_goes_on_when_it_is_woken(
     world: World, jobs: list[CudaProcess], fallow: Fallow, tmp_path: pathlib.Path
 ) -> None:

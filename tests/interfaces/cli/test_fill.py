@@ -126,6 +126,7 @@ def test_each_filler_gets_its_own_gpu(fill: StartFill, tmp_path: pathlib.Path) -
         assert uuid.endswith(str(index))
 
 
+@pytest.mark.more
 def test_one_filler_over_all_waits_until_all_are_quiet(
     fill: StartFill, newcomer: Callable, tmp_path: pathlib.Path
 ) -> None:

@@ -131,6 +131,7 @@ def test_on_a_terminal_it_lists_and_asks_and_a_no_stops_nothing(simulated: Fallo
     assert job.lives
 
 
+@pytest.mark.more
 def test_on_a_terminal_a_yes_stops_it(simulated: Fallow, start: Start) -> None:
     job = start(1)
     with on_terminal(simulated, "1") as asked:

@@ -14,6 +14,7 @@ NOT_OURS = ALONE + SLEEPER
 """A job that is not below this process, which is the fallow that stops it: fallow stops nothing that it started."""
 
 
+@pytest.mark.more
 def test_a_job_is_stopped_after_a_person_has_seen_what_would_be_done(simulated: Fallow, start: Start) -> None:
     job = start("1", NOT_OURS)
 
