@@ -47,7 +47,7 @@ def test_pick_loads_nothing_heavy(world: World, fallow: Fallow, words: list[str]
     assert loaded.isdisjoint(HEAVY), loaded & set(HEAVY)
     assert "fallow.readers.nvml_library" in loaded
     assert loaded.isdisjoint({"pynvml", "ctypes.util", "locale", "rich"})
-    assert "fallow.engine.machine.daemon_client" not in loaded, "pick never asks the daemon"
+    assert "fallow.engine.client.daemon_client" not in loaded, "pick never asks the daemon"
 
 
 def test_no_command_loads_what_only_top_draws_with_before_it_draws(fallow: Fallow) -> None:

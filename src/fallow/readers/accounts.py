@@ -3,10 +3,11 @@
 import grp
 import os
 import pwd
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
-from fallow.core.account import Account
+from fallow.core.account import USUAL_PATH, Account, RunAs
+from fallow.core.errors import NotPermitted
 from fallow.core.unknown import Unknown
 
 
@@ -29,6 +30,18 @@ def _entry(name: str) -> pwd.struct_passwd:
         if name.isascii() and name.isdigit():
             return pwd.getpwuid(int(name))
         raise
+
+
+def run_as(user: str | int | None, environ: Mapping[str, str]) -> RunAs | None:
+    """Return how to run as a user, by name or number; None if none is named or we are not root: as our own."""
+    if user is None or os.geteuid() != 0:
+        return None
+    found = account(user)
+    if found is None:
+        raise NotPermitted(f"there is no user {user!r} to run it as")
+    if found.uid == 0:
+        return RunAs(None, dict(environ))
+    return RunAs(found, found.environ(environ, environ.get("PATH", USUAL_PATH)))
 
 
 def home(environ_home: str | None) -> str | None:

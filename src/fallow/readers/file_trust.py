@@ -6,9 +6,11 @@ such as /tmp others cannot touch what is not theirs. Where every step is so, nob
 
 import os
 import shlex
+import shutil
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 
+from fallow.core.account import USUAL_PATH
 from fallow.core.mistake import Mistake
 from fallow.core.units import printable
 from fallow.core.value import value
@@ -47,6 +49,13 @@ def doubts(path: str, trusted: Trusted = ROOT_ALONE) -> list[Mistake]:
     except (OSError, ValueError) as error:
         found.append(Mistake(f"it cannot be read: {getattr(error, 'strerror', None) or error}"))
     return found
+
+
+def doubts_of_program(command: Sequence[str], cwd: str | None, environ: Mapping[str, str]) -> list[Mistake]:
+    """Return every reason not to run the program of a command as root: others can change it."""
+    program = os.path.join(cwd or "/", command[0]) if os.sep in command[0] else command[0]
+    found = shutil.which(program, path=environ.get("PATH", USUAL_PATH))
+    return [] if found is None else doubts(found)
 
 
 def open_trusted(path: str, flags: int, trusted: Trusted = ROOT_ALONE, mode: int = 0o600) -> int:

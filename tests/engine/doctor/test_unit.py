@@ -107,7 +107,7 @@ def test_every_stretch_of_it_says_why() -> None:
 
 
 def test_its_folders_are_those_that_fallow_looks_in() -> None:
-    from fallow.engine.machine.socket_path import sockets_to_ask
+    from fallow.engine.client.socket_path import sockets_to_ask
 
     assert sockets_to_ask({}) == [f"/run/{settings()['RuntimeDirectory'][0]}/fallow.sock"]
     assert settings()["StateDirectory"] == ["fallow"]

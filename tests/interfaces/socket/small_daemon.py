@@ -14,6 +14,7 @@ from fallow.actuators.claims.protections import ProtectionFolder
 from fallow.core.board import Board, Counting, Counts
 from fallow.core.cluster import ClusterBoard
 from fallow.core.findings import Verdict
+from fallow.engine.client.socket_path import own_socket
 from fallow.engine.daemon.publisher import Publisher
 from fallow.engine.daemon.reload import Reloaded, Requests
 from fallow.engine.daemon.sources import Sources
@@ -21,7 +22,6 @@ from fallow.engine.history.journal import open_journal
 from fallow.engine.history.reader import open_history
 from fallow.engine.machine.clock import SystemClock
 from fallow.engine.machine.observe import watch
-from fallow.engine.machine.socket_path import own_socket
 from fallow.engine.machine.world import World
 from fallow.engine.park.wishes import WakeWish, Woken
 from fallow.interfaces.server_thread import ServerThread

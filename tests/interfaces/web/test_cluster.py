@@ -10,7 +10,7 @@ from fallow.core.cluster import ClusterBoard
 from fallow.core.cluster_view import cluster_view
 from fallow.core.value import replace
 from fallow.core.visibility import ANYBODY
-from fallow.engine.machine.cluster_from_json import cluster
+from fallow.engine.client.from_json import cluster
 from fallow.interfaces.render.cluster_json import cluster as as_facts
 from fallow.interfaces.render.metrics import exposed
 from tests.interfaces.web.boards import varied

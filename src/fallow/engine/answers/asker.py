@@ -6,7 +6,7 @@ from fallow.engine.machine.world import World
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from fallow.engine.machine.daemon_client import DaemonClient
+    from fallow.engine.client.daemon_client import DaemonClient
 
 
 class Asker:

@@ -9,12 +9,12 @@ from fallow.core.value import replace
 from fallow.engine.answers.asker import Asker
 from fallow.engine.history.reader import HistoryReader, open_history
 from fallow.engine.history.report import Report
-from fallow.engine.machine.timezone import LocalZone
+from fallow.engine.machine.clock import LocalZone
 from fallow.engine.machine.world import World
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from fallow.engine.machine.daemon_client import DaemonClient, RemoteHistory
+    from fallow.engine.client.daemon_client import DaemonClient, RemoteHistory
 
 
 @contextmanager

@@ -17,9 +17,9 @@ from fallow.core.unknown import Unknown
 from fallow.core.value import value
 from fallow.engine.allocate.protection_target import target_of
 from fallow.engine.answers.asker import Asker
+from fallow.engine.client.daemon_client import DaemonClient, Ruled
 from fallow.engine.history import journal_file
 from fallow.engine.jobs.protections import protections_on
-from fallow.engine.machine.daemon_client import DaemonClient, Ruled
 from fallow.engine.machine.observe import look_once
 from fallow.engine.machine.world import World
 from fallow.readers.users import is_user, user_names

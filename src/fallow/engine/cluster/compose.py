@@ -16,7 +16,7 @@ from fallow.engine.cluster.ports import ClusterEngine, Eyes
 from fallow.engine.config.cluster import Cluster
 from fallow.engine.config.model import Config
 from fallow.engine.history.run import Run
-from fallow.engine.machine.known_groups import KnownGroups
+from fallow.engine.jobs.known_groups import KnownGroups
 from fallow.engine.machine.observe import MISSED_LOOKS
 from fallow.policies.arbiter import ProtectRules
 from fallow.policies.cluster_gate import ClusterRule

@@ -10,6 +10,7 @@ from fallow.actuators.host import notice_process
 from fallow.actuators.host.hooks import no_such_command
 from fallow.actuators.process import py_spy
 from fallow.actuators.process.helpers import Helpers
+from fallow.core.account import RunAs
 from fallow.core.actions import RunCommand
 from fallow.core.did_you_mean import did_you_mean
 from fallow.core.errors import FallowError, NoDriver, WrongUsage
@@ -25,10 +26,9 @@ from fallow.engine.config.rules import Guard, Idle
 from fallow.engine.config.toml_lines import Path
 from fallow.engine.fill.start import check_command
 from fallow.engine.jobs.perform import each_shortcoming, host_actuators, nobody_to_signal
-from fallow.engine.machine.run_as import RunAs, doubts_of_program, run_as
 from fallow.engine.machine.world import World
-from fallow.readers.accounts import account, group_names, group_number, names
-from fallow.readers.file_trust import doubts
+from fallow.readers.accounts import account, group_names, group_number, names, run_as
+from fallow.readers.file_trust import doubts, doubts_of_program
 
 _SAY_WHO = 'add user = "NAME", or user = "root" if it shall be root'
 

@@ -19,7 +19,7 @@ from fallow.engine.guard.guard import GuardLoop
 from fallow.engine.history.run import Report, Run
 from fallow.engine.jobs.executor import InThread
 from fallow.engine.machine.observe import MISSED_LOOKS
-from fallow.engine.machine.run_as import run_as
+from fallow.readers.accounts import run_as
 
 
 class DaemonBuilder:

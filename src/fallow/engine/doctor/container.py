@@ -8,8 +8,8 @@ from fallow.actuators.claims.folder import folder_path
 from fallow.core.gpu import Holder
 from fallow.core.owner import Owner, OwnerKind
 from fallow.core.unknown import Unknown
+from fallow.engine.client.socket_path import own_socket
 from fallow.engine.doctor.finding import CheckFinding, lacking, ok
-from fallow.engine.machine.socket_path import own_socket
 from fallow.engine.machine.world import World
 
 _KINDS = (OwnerKind.POD, OwnerKind.CONTAINER, OwnerKind.SLURM)

@@ -11,8 +11,8 @@ from fallow.actuators.files.state_folder import OWN_FOLDER, prepared
 from fallow.core.errors import ConfigWrong, FallowError
 from fallow.core.missing import remedy
 from fallow.core.units import printable
+from fallow.engine.client.unix_http import NoAnswer
 from fallow.engine.doctor.finding import CheckFinding, broken, lacking, ok
-from fallow.engine.machine.unix_http import NoAnswer
 from fallow.engine.machine.world import World
 from fallow.readers.proc import user_name
 

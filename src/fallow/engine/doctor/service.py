@@ -1,5 +1,6 @@
 """Check the daemon, and the unit that starts it."""
 
+import re
 from collections.abc import Iterator
 from shlex import quote
 
@@ -7,13 +8,14 @@ from fallow.actuators.process.helpers import Helpers
 from fallow.core.api import VERSION
 from fallow.core.errors import CannotRun, CommandNotFound
 from fallow.core.units import duration_for_people, printable
+from fallow.engine.client.socket_path import sockets_to_ask
+from fallow.engine.client.unix_http import NoAnswer
 from fallow.engine.doctor.finding import CheckFinding, broken, lacking, ok
-from fallow.engine.machine.socket_path import sockets_to_ask
-from fallow.engine.machine.unix_http import NoAnswer
 from fallow.engine.machine.world import World
 
 _ANSWERS_WITHIN_S = 5.0
 _TOO_LONG_AGO_S = 60.0
+_ODD_IN_A_UNIT = re.compile(r"[\s\"'\\]")
 
 
 def daemon(world: World) -> Iterator[CheckFinding]:
@@ -71,3 +73,12 @@ def unit(world: World) -> Iterator[CheckFinding]:
             "as root: fallow doctor --unit > /etc/systemd/system/fallow.service, then systemctl enable --now fallow"
         )
         yield lacking("service", f"systemd does not start it (systemctl says: {said})", write)
+
+
+def in_unit(word: str) -> str:
+    """Return the word as it is written into a unit, so that systemd reads it as this one word.
+
+    Quotes and backslashes it refuses in the name of a program, so that such a unit starts nothing.
+    """
+    escaped = word.replace("%", "%%")
+    return _ODD_IN_A_UNIT.sub(lambda found: "".join(f"\\x{each:02x}" for each in found[0].encode()), escaped)

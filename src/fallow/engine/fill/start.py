@@ -6,17 +6,18 @@ from collections.abc import Mapping, Sequence
 
 from fallow.actuators.process import spawn
 from fallow.actuators.process.filler_process import Filler
+from fallow.core.account import without_gpus
 from fallow.core.errors import CannotRun, FallowError
 from fallow.core.fillers import Presence, Yield
 from fallow.core.gpu import Gpu
 from fallow.core.value import value
 from fallow.engine.fill.log_file import open_log
-from fallow.engine.machine.inherited_environment import without_gpus
 from fallow.engine.machine.presence import PresenceRules
-from fallow.engine.machine.run_as import doubts_of_program, run_as
 from fallow.engine.machine.world import World
 from fallow.engine.machine.yielding_gpus import KEEPER
 from fallow.policies.fill import FillRules
+from fallow.readers.accounts import run_as
+from fallow.readers.file_trust import doubts_of_program
 
 
 @value

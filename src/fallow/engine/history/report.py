@@ -14,8 +14,8 @@ from fallow.policies.cost import Bill, By, bill
 from fallow.policies.watched import HourOfWeek, Quarter, gaps, hours_of_week
 
 if TYPE_CHECKING:
+    from fallow.engine.client.daemon_client import RemoteHistory
     from fallow.engine.history.reader import HistoryReader
-    from fallow.engine.machine.daemon_client import RemoteHistory
 
 _DAY_MS = 86_400_000
 _FINEST = 1000

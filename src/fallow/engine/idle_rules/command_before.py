@@ -8,14 +8,14 @@ import os
 
 from fallow.actuators.host.hooks import SystemHooks
 from fallow.actuators.process.helpers import Helpers
+from fallow.core.account import without_gpus
 from fallow.core.errors import FallowError, NotPermitted
 from fallow.core.findings import Outcome
 from fallow.core.process import Process
 from fallow.core.units import program_name
 from fallow.engine.jobs.before_ask import Command
-from fallow.engine.machine.inherited_environment import without_gpus
-from fallow.engine.machine.run_as import run_as
 from fallow.engine.machine.world import World
+from fallow.readers.accounts import run_as
 
 
 def run_command(world: World, process: Process, command: Command, variables: dict[str, str]) -> Outcome:

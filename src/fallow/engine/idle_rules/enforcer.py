@@ -23,9 +23,9 @@ from fallow.engine.idle_rules.gpu_jobs import JobFinder, card_name
 from fallow.engine.idle_rules.line import Line
 from fallow.engine.idle_rules.returned_jobs import ReturnedJobs
 from fallow.engine.jobs.job_state import JobRule, JobState
+from fallow.engine.jobs.known_groups import KnownGroups
 from fallow.engine.jobs.ports import ActionsFor, BeginConditions, JobCondition, JobSource
 from fallow.engine.jobs.warn_ask_kill import WarnAskKill
-from fallow.engine.machine.known_groups import KnownGroups
 from fallow.engine.machine.observe import MISSED_LOOKS
 from fallow.engine.owners.known import KnownOwners
 from fallow.engine.park.parking import Parking

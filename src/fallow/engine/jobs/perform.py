@@ -12,8 +12,8 @@ from fallow.core.errors import FallowError, WrongUsage
 from fallow.core.findings import Outcome
 from fallow.core.units import printable
 from fallow.core.unknown import Unknown
-from fallow.engine.machine.run_as import run_as
 from fallow.engine.machine.world import World
+from fallow.readers.accounts import run_as
 
 
 class HostActuators:

@@ -12,7 +12,7 @@ from fallow.engine.machine.world import World
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from fallow.actuators.process.tree import JobTree
-    from fallow.engine.machine.daemon_client import DaemonClient
+    from fallow.engine.client.daemon_client import DaemonClient
 
 
 def active_protections(world: World, daemon: "DaemonClient | None") -> Sequence[Protection]:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from fallow.actuators.claims.protections import ProtectionFolder
     from fallow.core.visibility import Viewer
-    from fallow.engine.machine.daemon_client import DaemonClient
+    from fallow.engine.client.daemon_client import DaemonClient
     from fallow.readers.terminals import Terminals
 
 _DRIVER_LIMIT_S = 2.0
@@ -94,7 +94,7 @@ class World:
 
     def daemon(self, say: "Callable[[str], None]") -> "DaemonClient":
         """Return a client of the daemon; `say` gets the reason if the daemon does not answer."""
-        from fallow.engine.machine.daemon_client import DaemonClient
+        from fallow.engine.client.daemon_client import DaemonClient
 
         return DaemonClient(self.environ, self.clock, self.simulated, say)
 

@@ -12,11 +12,11 @@ from fallow.actuators.host import notice_process
 from fallow.actuators.host.hooks import DryRunHooks
 from fallow.actuators.process import spawn
 from fallow.actuators.process.helpers import Helpers
+from fallow.core.account import without_gpus
 from fallow.core.findings import Outcome
 from fallow.core.notices import Notice
 from fallow.engine.history.run import Run
 from fallow.engine.machine.background import Background
-from fallow.engine.machine.inherited_environment import without_gpus
 from fallow.engine.machine.world import World
 from fallow.policies import grouping
 from fallow.policies.grouping import GroupingRules, Message, Outbox

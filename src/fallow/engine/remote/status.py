@@ -8,7 +8,7 @@ from fallow.core.gpu_status import GpuStatus, Outlook, Status
 from fallow.core.reservations import Claim
 from fallow.core.unknown import Unknown
 from fallow.core.value import fields, replace, value
-from fallow.engine.machine import from_json
+from fallow.engine.client import from_json
 from fallow.engine.machine.world import World
 from fallow.engine.remote.ask import ANSWER_WITHIN_S, Facts, Refused, ask_all
 from fallow.engine.remote.ssh import Ssh

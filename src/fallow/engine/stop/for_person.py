@@ -13,17 +13,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fallow.actuators.process.helpers import Helpers
-from fallow.core.account import Account
+from fallow.core.account import Account, without_gpus
 from fallow.core.actions import Ask, in_words
 from fallow.core.errors import FallowError, NotPermitted
 from fallow.core.reasons import Reason
 from fallow.core.units import printable, shortened
 from fallow.core.value import value
 from fallow.engine.history.journal import Journal
-from fallow.engine.machine.inherited_environment import without_gpus
-from fallow.engine.machine.run_as import run_as
 from fallow.engine.machine.world import World
-from fallow.readers.accounts import account
+from fallow.readers.accounts import account, run_as
 
 SIGNAL, GRACE_S = "TERM", 10.0
 _PROGRAM = (sys.executable, "-I", "-m", "fallow.interfaces.cli.as_user")

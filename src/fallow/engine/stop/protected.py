@@ -2,9 +2,9 @@
 
 from fallow.core.protections import ProtectedForGood
 from fallow.core.value import fields
+from fallow.engine.client.daemon_client import DaemonClient
+from fallow.engine.client.socket_path import sockets_to_ask
 from fallow.engine.history.run import Run
-from fallow.engine.machine.daemon_client import DaemonClient
-from fallow.engine.machine.socket_path import sockets_to_ask
 from fallow.engine.machine.world import World
 
 

@@ -9,7 +9,6 @@ from fallow.actuators.process import spawn
 from fallow.core.api import VERSION
 from fallow.core.errors import WrongUsage
 from fallow.engine.doctor.finding import CheckFinding, Health, ok
-from fallow.engine.machine.unit_words import in_unit
 from fallow.engine.machine.world import World
 from fallow.interfaces.cli.options import Parser, add_json
 from fallow.interfaces.render.as_json import as_text
@@ -105,4 +104,6 @@ def _own_words() -> tuple[str, ...]:
 
 def _unit(program: tuple[str, ...]) -> str:
     """Return the shipped systemd unit, with the path of this fallow in it."""
+    from fallow.engine.doctor.service import in_unit
+
     return _shipped("fallow.service").replace("/usr/local/bin/fallow", " ".join(map(in_unit, program)))

@@ -5,9 +5,9 @@ from typing import Any
 from fallow.core.errors import ConfigWrong, FallowError, NoDaemon
 from fallow.core.mistake import Mistake
 from fallow.core.units import printable
-from fallow.engine.machine.daemon_client import DaemonClient
-from fallow.engine.machine.socket_path import own_socket, sockets_to_ask
-from fallow.engine.machine.unix_http import NoAnswer
+from fallow.engine.client.daemon_client import DaemonClient
+from fallow.engine.client.socket_path import own_socket, sockets_to_ask
+from fallow.engine.client.unix_http import NoAnswer
 from fallow.engine.machine.world import World
 from fallow.interfaces.stderr import Stderr
 

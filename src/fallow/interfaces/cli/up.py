@@ -16,9 +16,9 @@ from fallow.actuators.host.single_instance import Instance, Running
 from fallow.actuators.process.signals import die_of
 from fallow.core.errors import FallowError, NoDriver, PartMissing, WrongUsage
 from fallow.core.value import replace
+from fallow.engine.client.socket_path import own_socket
 from fallow.engine.daemon.publisher import Publisher
 from fallow.engine.machine.signal_pipe import SignalPipe
-from fallow.engine.machine.socket_path import own_socket
 from fallow.engine.machine.world import World
 from fallow.interfaces.cli.options import Parser, takes
 from fallow.interfaces.signals import unstoppable

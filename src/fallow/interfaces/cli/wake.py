@@ -11,8 +11,8 @@ from fallow.core.parked import ParkedJob, ParkStage
 from fallow.core.protections import Everything, OneProcess, OneUser
 from fallow.core.units import duration_for_people, printable
 from fallow.engine.allocate.job_subject import JobSubject, NamedOwner, SomeGpus, subjects_that_exist
+from fallow.engine.client.daemon_client import DaemonClient
 from fallow.engine.history.run import open_run
-from fallow.engine.machine.daemon_client import DaemonClient
 from fallow.engine.machine.world import World
 from fallow.engine.park.alone import NoRoom, wake_alone
 from fallow.engine.park.wishes import WakeWish

@@ -56,7 +56,7 @@ class Status(Told):
 
     @property
     def _in_words(self) -> str:
-        from fallow.engine.machine.from_json import status as status_of
+        from fallow.engine.client.from_json import status as status_of
         from fallow.interfaces.render.availability_line import availability_lines
 
         return next(iter(availability_lines(status_of(self._facts), None, self.available_to_you)))

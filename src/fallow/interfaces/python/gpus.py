@@ -190,7 +190,7 @@ def _job(gpu: Gpu) -> tuple[str, str]:
     if not isinstance(gpu, GpuStatus):
         return "", ""
     from fallow.core.main_job import main_job
-    from fallow.engine.machine.from_json import gpu as gpu_of
+    from fallow.engine.client.from_json import gpu as gpu_of
 
     job = main_job(gpu_of(gpu.to_dict()))
     if job is None:

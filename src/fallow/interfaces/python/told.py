@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, ClassVar, NoReturn, TypeVar
 
-from fallow.engine.machine.from_json import fact
+from fallow.engine.client.from_json import fact
 
 T = TypeVar("T", bound="Told")
 Make = Callable[[Any], object]

@@ -13,8 +13,8 @@ from fallow.core.units import bytes_for_people, duration_for_people, printable, 
 from fallow.core.unknown import Unknown
 from fallow.core.value import replace
 from fallow.engine.answers.why import Explained, Stopped
+from fallow.engine.client.daemon_client import Ruled
 from fallow.engine.history.sqlite_file import clock_time
-from fallow.engine.machine.daemon_client import Ruled
 from fallow.interfaces.render.as_json import gpu_seen, iso_time, parked_facts, protection_facts, reason_facts
 
 _ACTIONS = {

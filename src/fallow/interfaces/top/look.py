@@ -10,8 +10,8 @@ from fallow.core.protections import Protection
 from fallow.core.units import program_name
 from fallow.core.unknown import Unknown
 from fallow.core.value import replace, value
+from fallow.engine.client.daemon_client import DaemonClient, RecentStep, Ruled
 from fallow.engine.jobs.protections import active_protections
-from fallow.engine.machine.daemon_client import DaemonClient, RecentStep, Ruled
 from fallow.engine.machine.observe import watch
 from fallow.engine.machine.world import World
 from fallow.readers.proc import TICKS_PER_S

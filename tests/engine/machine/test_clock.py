@@ -8,7 +8,7 @@ import pytest
 
 SHOWN = """
 from datetime import UTC, datetime
-from fallow.engine.machine.timezone import LocalZone
+from fallow.engine.machine.clock import LocalZone
 print(datetime(2026, 7, 1, 12, tzinfo=UTC).astimezone(LocalZone()).isoformat())
 """
 

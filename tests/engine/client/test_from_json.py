@@ -20,7 +20,7 @@ from fallow.core.protections import Everything, OneGpu, OneProcess, OneUser, Pro
 from fallow.core.reservations import Claim
 from fallow.core.unknown import NOT_ASKED, Unknown
 from fallow.core.value import fields, replace
-from fallow.engine.machine import from_json
+from fallow.engine.client import from_json
 from fallow.interfaces.render import as_json, why_text
 from fallow.interfaces.web import api_facts
 from tests.engine.history.life import gpu_status, holder

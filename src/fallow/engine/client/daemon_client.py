@@ -16,9 +16,9 @@ from fallow.core.ports import Clock
 from fallow.core.protections import ProtectedForGood, Protection, Target
 from fallow.core.units import patience_s, printable
 from fallow.core.value import value
-from fallow.engine.machine import from_json
-from fallow.engine.machine.socket_path import sockets_to_ask
-from fallow.engine.machine.unix_http import Answer, NoAnswer, ask
+from fallow.engine.client import from_json
+from fallow.engine.client.socket_path import sockets_to_ask
+from fallow.engine.client.unix_http import Answer, NoAnswer, ask
 
 _SHORT_S = 2.0
 _LONG_S = 30.0
@@ -128,11 +128,9 @@ class DaemonClient:
 
     def cluster(self, subject: str | None = None, most: int | None = None) -> "ClusterView | None":
         """Return the cluster as the daemon saw it last, or the jobs that are meant; None where it watches none."""
-        from fallow.engine.machine.cluster_from_json import cluster
-
         words = {"subject": subject, "limit": most}
         query = _query(**{name: word for name, word in words.items() if word is not None})
-        return self._get(f"/cluster{query}" if len(query) > 1 else "/cluster", cluster, _LONG_S)
+        return self._get(f"/cluster{query}" if len(query) > 1 else "/cluster", from_json.cluster, _LONG_S)
 
     def recent(self) -> "dict[str, list[RecentStep]] | None":
         """Return what each GPU did in the last minutes, by its label; None if it does not tell."""

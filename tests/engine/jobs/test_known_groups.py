@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import pytest
 
 from fallow.core.unknown import Unknown
-from fallow.engine.machine.known_groups import Found, KnownGroups
+from fallow.engine.jobs.known_groups import Found, KnownGroups
 from fallow.readers.accounts import group_names, group_number, groups_of
 from tests.engine.driven import DrivenClock
 from tests.places import LIMIT_S, REPOSITORY

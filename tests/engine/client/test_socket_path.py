@@ -7,9 +7,9 @@ import threading
 
 import pytest
 
+from fallow.engine.client.socket_path import own_socket, sockets_to_ask
+from fallow.engine.client.unix_http import ask
 from fallow.engine.machine.clock import SystemClock
-from fallow.engine.machine.socket_path import own_socket, sockets_to_ask
-from fallow.engine.machine.unix_http import ask
 
 MACHINES = "/run/fallow/fallow.sock"
 KEPT = {"XDG_RUNTIME_DIR": "/run/user/1000"}

@@ -12,6 +12,8 @@ from typing import Any, TypeVar
 
 from fallow.core.activity import Activity
 from fallow.core.board import Counting
+from fallow.core.cluster import Engine
+from fallow.core.cluster_view import ClusterView, GpuState, JobLine, NodeLine
 from fallow.core.findings import Event
 from fallow.core.gpu import COUNTED, HOLDER_FACTS, PLAIN_READINGS, Counters, Holder, Memory, MigPlace, Recent
 from fallow.core.gpu_status import GpuStatus, Status
@@ -27,6 +29,7 @@ from fallow.core.value import fields
 
 Facts = Mapping[str, Any]
 T = TypeVar("T")
+_NOT_AS_IN_JOB_LINE = ("reason", "started_wall_s", "action", "in_s", "uses", "nodes", "name", "activity")
 
 
 def status(facts: Facts) -> Status:
@@ -107,6 +110,23 @@ def protected_for_good(facts: Facts) -> ProtectedForGood:
     return found
 
 
+def cluster(facts: Facts) -> ClusterView:
+    """Return the whole cluster."""
+    return ClusterView(
+        Engine(facts["engine"]),
+        wall_s(facts["at"]),
+        facts["acts"],
+        tuple(facts["troubles"]),
+        {state.value: fact(facts, f"{state.value}_gpus") for state in GpuState},
+        tuple(_job_line(each) for each in facts["jobs"]),
+        tuple(NodeLine(**{name: fact(each, name) for name in fields(NodeLine)}) for each in facts["nodes"]),
+        fact(facts, "pending_gpus"),
+        facts["more_jobs"],
+        facts["more_nodes"],
+        facts["jobs_listed"],
+    )
+
+
 def value(kind: type[T], facts: Facts) -> T:
     """Return a value whose JSON has the names of its fields."""
     given = {name: _as_tuples(facts[name]) for name in fields(kind)}
@@ -162,3 +182,18 @@ def _claim(facts: Facts | Unknown | None) -> Claim | Unknown | None:
     since_s = None if facts["since"] is None else wall_s(facts["since"])
     names = {name: facts[name] for name in ("shared", "pid", "user", "command")}
     return Claim(**names, since_wall_s=since_s)
+
+
+def _job_line(facts: Facts) -> JobLine:
+    started = fact(facts, "started")
+    return JobLine(
+        **{name: facts[name] for name in fields(JobLine) if name not in _NOT_AS_IN_JOB_LINE},
+        name=fact(facts, "name"),
+        nodes=tuple(facts["nodes"]),
+        started_wall_s=started if isinstance(started, Unknown) else wall_s(started),
+        activity=GpuState(facts["activity"]),
+        reason=reason(facts),
+        action=facts["next"],
+        in_s=inf if facts["in_s"] is None else facts["in_s"],
+        uses=tuple((each["place"], each["activity"], each["because"]) for each in facts["uses"]),
+    )
