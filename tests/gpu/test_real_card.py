@@ -115,9 +115,9 @@ def test_work_is_busy_even_when_it_is_five_per_cent_of_each_second(
 def test_counters_tell_matrix_work(start: Start, report: Callable[[str, object], None]) -> None:
     start(WORKS.format(busy=10.0, rest=0.0))
     gpu_reader = NvmlReader("here", SystemClock(), Proc(), 2.0)
-    gpu_reader.look(Depth.EVERYTHING)
+    gpu_reader.look(Depth.ALL)
     time.sleep(1)  # the stretch that is counted
-    gpu = gpu_reader.look(Depth.EVERYTHING).gpus[0]
+    gpu = gpu_reader.look(Depth.ALL).gpus[0]
     assert not isinstance(gpu.counters, Unknown)
     assert not isinstance(gpu.counters.tensor, Unknown)
     assert gpu.counters.tensor > 0.5

@@ -25,7 +25,7 @@ clock = Driven()
 reader = NvmlReader("driven", clock, Proc(), 2.0)
 for line in sys.stdin:
     clock.now_s = float(line)
-    reader.look(Depth.EVERYTHING)
+    reader.look(Depth.ALL)
     print(flush=True)
 """
 

@@ -100,7 +100,7 @@ def test_a_machine_that_cannot_be_is_refused_with_those_that_can(spec: str) -> N
 
 
 def test_cards_that_nobody_was_given_are_free(gpu_reader: SimulatedReader) -> None:
-    snapshot = gpu_reader.look(Depth.EVERYTHING)
+    snapshot = gpu_reader.look(Depth.ALL)
     assert snapshot.simulated
     assert {judge(gpu).activity for gpu in snapshot.gpus} == {Activity.FREE}
 
@@ -110,7 +110,7 @@ def test_a_process_that_was_given_a_card_holds_it_and_its_cpu_is_the_cards_load(
 ) -> None:
     busy, quiet, little = start(WORKS, "0"), start(SLEEPS, "1"), start(WORKS_A_LITTLE, "2")
     gpu_reader = SimulatedReader("here", SecondsOfWork(busy, little), Proc(), simulated.environ)
-    snapshot = gpu_reader.look(Depth.EVERYTHING)
+    snapshot = gpu_reader.look(Depth.ALL)
     pids = [[holder.pid for holder in gpu.holders] for gpu in snapshot.gpus if not isinstance(gpu.holders, Unknown)]
     assert pids == [[busy], [quiet], [little], []]
     activities = [judge(gpu).activity for gpu in snapshot.gpus]
@@ -121,9 +121,9 @@ def test_a_second_look_right_after_the_first_tells_the_same(simulated: Fallow, s
     busy, quiet = start(WORKS, "0"), start(SLEEPS, "1")
     clock = SecondsOfWork(busy)
     gpu_reader = SimulatedReader("here", clock, Proc(), simulated.environ)
-    first = gpu_reader.look(Depth.EVERYTHING)
+    first = gpu_reader.look(Depth.ALL)
     DrivenClock.sleep(clock, 0.01)
-    again = gpu_reader.look(Depth.EVERYTHING)
+    again = gpu_reader.look(Depth.ALL)
     assert [gpu.utilization for gpu in again.gpus] == [gpu.utilization for gpu in first.gpus]
     assert [judge(gpu).activity for gpu in again.gpus][:2] == [Activity.BUSY, Activity.IDLE], quiet
 
@@ -137,7 +137,7 @@ def test_a_job_that_works_is_as_busy_where_others_leave_it_a_quarter_of_a_core(
     [core, *_] = os.sched_getaffinity(0)
     for pid in (busy, quiet, *others):
         os.sched_setaffinity(pid, {core})
-    snapshot = SimulatedReader("here", SystemClock(), Proc(), simulated.environ).look(Depth.EVERYTHING)
+    snapshot = SimulatedReader("here", SystemClock(), Proc(), simulated.environ).look(Depth.ALL)
     of_busy, of_quiet = (gpu.utilization for gpu in snapshot.gpus[:2])
     assert not isinstance(of_busy, Unknown)
     assert not isinstance(of_quiet, Unknown)
@@ -200,6 +200,6 @@ def test_without_proc_simulated_cards_are_unknown_and_never_free(tmp_path: pathl
     empty = tmp_path / "proc"
     empty.mkdir()
     gpu_reader = SimulatedReader("here", SystemClock(), Proc(str(empty)), {"FALLOW_SIMULATE": "2xH100"})
-    snapshot = gpu_reader.describe(gpu_reader.look(Depth.EVERYTHING))
+    snapshot = gpu_reader.describe(gpu_reader.look(Depth.ALL))
     assert [judge(gpu).activity for gpu in snapshot.gpus] == [Activity.UNKNOWN, Activity.UNKNOWN]
     assert all("no /proc" in str(refusal(gpu, Wanted(max_processes=9), Reservations())) for gpu in snapshot.gpus)

@@ -76,7 +76,7 @@ def gpustatus(only_cvd: bool = True) -> list[dict[str, int | str | None]]:
     """Return the state of the GPUs in CUDA_VISIBLE_DEVICES, or of all; an unknown reading is None."""
     world = World(os.environ)
     try:
-        gpus = world.gpu_reader.look(Depth.EVERYTHING).gpus
+        gpus = world.gpu_reader.look(Depth.ALL).gpus
     finally:
         world.close()
     shown = visible(world.visible_devices, gpus) if only_cvd else gpus

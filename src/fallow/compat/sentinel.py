@@ -81,7 +81,7 @@ def get_gpu_usage(device_ids: Sequence[int] | None = None) -> float:
 
     GPUs that the machine does not have are left out.
     """
-    gpus = _world(os.getpid()).gpu_reader.look(Depth.LOAD).gpus
+    gpus = _world(os.getpid()).gpu_reader.look(Depth.ALL).gpus
     loads = [stretch_load(gpu) for gpu in gpus if not device_ids or gpu.index in device_ids]
     known = [load for load in loads if not isinstance(load, Unknown)]
     return sum(known) / len(known) if known and len(known) == len(loads) else math.nan

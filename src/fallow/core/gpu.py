@@ -106,8 +106,6 @@ class Gpu:
     recent: Recent | Unknown = NOT_ASKED
     power_w: float | Unknown = NOT_ASKED
     power_limit_w: float | Unknown = NOT_ASKED
-    energy_j: float | Unknown = NOT_ASKED
-    """What it has drawn since the driver was loaded."""
     sm_clock_mhz: int | Unknown = NOT_ASKED
     memory_clock_mhz: int | Unknown = NOT_ASKED
     throttled_by: tuple[str, ...] | Unknown = NOT_ASKED

@@ -1,23 +1,19 @@
 """The protocols of clocks and readers that the engine uses; tests bring their own."""
 
 from collections.abc import Mapping, Sequence
-from enum import IntEnum
+from enum import Enum
 from typing import Protocol
 
 from fallow.core.gpu import Gpu, Snapshot
 
 
-class Depth(IntEnum):
-    """How much of each GPU to read. Each value reads what the one before it reads, too."""
+class Depth(Enum):
+    """How much of each GPU to read."""
 
-    HOLDERS = 1
+    HOLDERS = "holders"
     """Identity, memory, processes and temperature: what choosing a GPU needs."""
-    LOAD = 2
-    """Utilization, too: what judging a job needs."""
-    EVERYTHING = 3
-    """Clocks and limits, too."""
-    ENERGY = 4
-    """The counter of energy, too, which takes 4 ms a GPU on an H200."""
+    ALL = "all"
+    """Everything: what judging a job needs."""
 
 
 class Clock(Protocol):

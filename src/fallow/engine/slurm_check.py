@@ -25,7 +25,7 @@ def trouble_of(world: World, *, free: bool, count: int | None) -> str | None:
     if names == () and count is None:
         return None
     reader = world.gpu_reader
-    snapshot = reader.describe(reader.look(Depth.EVERYTHING))
+    snapshot = reader.describe(reader.look(Depth.ALL))
     gpus = Watcher(world, _GAP_S).status(snapshot).gpus
     chosen, missing = (gpus, []) if names is None else _named(names, gpus)
     cards = len({gpu.index for gpu in gpus})

@@ -67,7 +67,7 @@ def eligible(gpu: Gpu, wanted: Wanted) -> bool:
 
 def depth_needed(wanted: Wanted) -> Depth:
     """Return how much to read: a GPU that others may hold is judged by its last seconds, not by an instant."""
-    return Depth.LOAD if wanted.max_processes or wanted.shared else Depth.HOLDERS
+    return Depth.ALL if wanted.max_processes or wanted.shared else Depth.HOLDERS
 
 
 def choose(

@@ -244,7 +244,6 @@ instance_id = _reading(library.nvmlDeviceGetGpuInstanceId)  # of the GPU instanc
 minor = _reading(library.nvmlDeviceGetMinorNumber)  # the N of /dev/nvidiaN, which may differ from the index
 temperature_c = _reading(library.nvmlDeviceGetTemperature, library.NVML_TEMPERATURE_GPU)
 power_w = _reading(library.nvmlDeviceGetPowerUsage, scale=0.001)
-energy_j = _reading(library.nvmlDeviceGetTotalEnergyConsumption, scale=0.001)
 power_limit_w = _reading(library.nvmlDeviceGetEnforcedPowerLimit, scale=0.001)
 
 

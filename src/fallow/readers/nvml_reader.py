@@ -17,7 +17,6 @@ from fallow.readers.call_pool import AboutTo, CallPool
 from fallow.readers.proc import Proc
 
 _ASK_FOR_MIG_EVERY_S = 60.0
-_SLOW_LAST_S = 2.5  # clocks decide nothing; temperature and limits change slowly; they are a third of all calls
 _QUIET_BUS_BYTES_PER_S = 2**20  # reading causes some traffic itself, 0.2 to 0.7 MB/s on an H200
 _QUIET_MEMORY = 0.001
 _SAMPLES_LAST_S = 10.0  # the driver keeps those of 14 s
@@ -41,15 +40,6 @@ class _Device:
         self.sampled_s: float | None = None
         """When its samples were last up to date."""
         self.was_held = False
-        self._kept: dict[Callable[[nvml.Ask, nvml.Handle], Any], tuple[float, Any]] = {}
-
-    def lately(self, read: Callable[[nvml.Ask, nvml.Handle], T], ask: nvml.Ask, at_s: float) -> T:
-        """Return what a call returns, or what it returned a moment ago."""
-        read_s, kept = self._kept.get(read, (None, None))
-        if read_s is None or not 0 <= at_s - read_s < _SLOW_LAST_S:
-            kept = read(ask, self.handle)
-            self._kept[read] = at_s, kept
-        return kept  # type: ignore[return-value]  # under this call only its own answers are kept
 
 
 class _Card:
@@ -159,18 +149,15 @@ class _LookAtCard:
         facts["memory"] = nvml.memory(ask, handle)
         facts["holders"] = nvml.holders(ask, handle)
         body = device if parent is None else parent
-        facts["temperature_c"] = body.lately(nvml.temperature_c, ask, self.at_s)
-        if self.depth >= Depth.LOAD:
+        facts["temperature_c"] = nvml.temperature_c(ask, body.handle)
+        if self.depth is Depth.ALL:
             facts["power_w"] = nvml.power_w(ask, body.handle)
-            facts["power_limit_w"] = body.lately(nvml.power_limit_w, ask, self.at_s)
+            facts["power_limit_w"] = nvml.power_limit_w(ask, body.handle)
             self._read_load(ask, device, row, parent)
-        if self.depth >= Depth.EVERYTHING:
             if "minor" not in body.identity or isinstance(body.identity["minor"], Unknown):
                 body.identity["minor"] = nvml.minor(ask, body.handle)
             facts["minor"] = body.identity["minor"]
-            facts.update(body.lately(nvml.clocks, ask, self.at_s))
-        if self.depth >= Depth.ENERGY:
-            facts["energy_j"] = _MIG_HAS_NONE if parent else nvml.energy_j(ask, handle)
+            facts.update(nvml.clocks(ask, body.handle))
 
     def _read_load(self, ask: nvml.Ask, device: _Device, row: _Row, parent: _Device | None) -> None:
         """Read what ran since the last look, from counters and samples."""

@@ -58,7 +58,7 @@ class ReopeningReader:
         self._gpu_reader = None if isinstance(first, Snapshot) else first
         self._open_again = open_again
         self._clock = clock
-        self._last = first if isinstance(first, Snapshot) else first.look(Depth.EVERYTHING)
+        self._last = first if isinstance(first, Snapshot) else first.look(Depth.ALL)
         self._since_s = first.at_s if isinstance(first, Snapshot) else None
         self._opening: _Opening | None = None
         self._why = ""

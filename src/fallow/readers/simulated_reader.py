@@ -120,7 +120,7 @@ class SimulatedReader:
         """Return all GPUs now. The first full look at a held GPU takes a second: CPU use is measured over time."""
         wall_s = self._clock.wall_s()
         held = self._held()
-        if depth >= Depth.LOAD and self._before_s is None and held:
+        if depth is Depth.ALL and self._before_s is None and held:
             self._remember(held)
             self._clock.sleep(_SHORTEST_WINDOW_S)
             wall_s = self._clock.wall_s()
@@ -137,7 +137,7 @@ class SimulatedReader:
             self._window_s = elapsed_s
             self._loads = {_key(stat): self._load(stat, elapsed_s) for stats in held.values() for stat in stats}
         gpus = [self._gpu(blank, held.get(blank.index, [])) for blank in self._blank]
-        if depth >= Depth.LOAD and (self._before_s is None or elapsed_s >= _LEAST_WINDOW_S):
+        if depth is Depth.ALL and (self._before_s is None or elapsed_s >= _LEAST_WINDOW_S):
             self._remember(held)
         return Snapshot(self._host, simulated=True, at_s=now_s, wall_s=wall_s, gpus=tuple(gpus))
 
@@ -234,7 +234,6 @@ def _blank(index: int, model: Model) -> Gpu:
         minor=index,
         power_w=_NOT_REAL,
         power_limit_w=_NOT_REAL,
-        energy_j=_NOT_REAL,
         sm_clock_mhz=_NOT_REAL,
         memory_clock_mhz=_NOT_REAL,
         throttled_by=_NOT_REAL,

@@ -23,7 +23,7 @@ from fallow.engine.fill.start import FillerSpec, SystemFillerStarter
 from fallow.engine.machine.world import World
 
 world = World(dict(os.environ), simulate="1xH100")
-gpus = world.gpu_reader.look(Depth.LOAD).gpus
+gpus = world.gpu_reader.look(Depth.ALL).gpus
 filler = SystemFillerStarter(world).start(FillerSpec(("sleep", "1000")), gpus)
 while filler.pid is None:
     filler.wait(1.0)

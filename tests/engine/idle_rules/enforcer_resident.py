@@ -132,14 +132,14 @@ class House:
         before = len(self.told)
         for _ in range(ticks):
             self.driven.sleep(1.0)
-            self.patrol.turn(self.world.gpu_reader.look(Depth.LOAD))
+            self.patrol.turn(self.world.gpu_reader.look(Depth.ALL))
         return self.told[before:]
 
     def watch(self, until: str, limit_s: float) -> list[str]:
         """Real ticks on simulated cards, until something is told."""
         until_s = self.clock.monotonic_s() + limit_s
         while not any(until in line for line in self.told) and self.clock.monotonic_s() < until_s:
-            self.patrol.turn(self.world.gpu_reader.look(Depth.LOAD))
+            self.patrol.turn(self.world.gpu_reader.look(Depth.ALL))
             self.clock.sleep(0.2)
         return self.told
 

@@ -44,7 +44,7 @@ class Request:
     @property
     def depth(self) -> Depth:
         """Return how much to read of the GPUs: a test by the caller may need any reading."""
-        return depth_needed(self.wanted) if self.suits is None else Depth.EVERYTHING
+        return depth_needed(self.wanted) if self.suits is None else Depth.ALL
 
 
 @value

@@ -13,7 +13,7 @@ from fallow.engine.machine.world import World
 
 def gpus_to_fill(world: World, named: str | None, say: Callable[[str], None]) -> tuple[Gpu, ...]:
     """Return the named GPUs, or all; raise WrongUsage if none can be used."""
-    gpus = world.gpu_reader.look(Depth.EVERYTHING).gpus  # with the number of each device node
+    gpus = world.gpu_reader.look(Depth.ALL).gpus  # with the number of each device node
     shown, hidden = named_and_visible(named, world.visible_devices, gpus)
     for gpu in shown:
         if isinstance(gpu.uuid, Unknown):

@@ -284,7 +284,7 @@ class _Supervisor:
         return [worker for worker in self._workers if worker.burned.running]
 
     def _look(self) -> None:
-        gpus = {gpu.label: gpu for gpu in self._world.gpu_reader.look(Depth.EVERYTHING).gpus}
+        gpus = {gpu.label: gpu for gpu in self._world.gpu_reader.look(Depth.ALL).gpus}
         for worker in self._workers:
             if worker.gpu.label in gpus:
                 worker.look_at(gpus[worker.gpu.label])

@@ -78,7 +78,7 @@ class Feasible:
     def _gpus(self) -> Sequence[Gpu] | None:
         """Return the GPUs of this machine; None if there are none or no driver, and then they are not checked."""
         try:
-            return self._world.gpu_reader.look(Depth.EVERYTHING).gpus or None
+            return self._world.gpu_reader.look(Depth.ALL).gpus or None
         except NoDriver:
             return None
 

@@ -102,7 +102,7 @@ class Daemon:
         self._fill_loop = FillLoop(run, (), alert=self._delay_publishing)
         self.cluster = ClusterWatch(run)
         config = self._load(file)
-        snapshot = world.gpu_reader.look(Depth.EVERYTHING)
+        snapshot = world.gpu_reader.look(Depth.ALL)
         keep_days, gap_s = _history_limits(config)
         self._history = HistoryWriter(world.state_folder, say, keep_days=keep_days, longest_gap_s=gap_s)
         self._apply(config, snapshot)
@@ -177,7 +177,7 @@ class Daemon:
         self.file = file
         self._history.change(*_history_limits(config))
         page_changed = config.page != self.config.page
-        self._apply(config, self._world.gpu_reader.look(Depth.EVERYTHING))
+        self._apply(config, self._world.gpu_reader.look(Depth.ALL))
         sentence = "config reloaded" if file is not None else _without(self._places)
         self._say(f"{sentence} {number}")
         self.when_reloaded(page_changed)
@@ -243,7 +243,7 @@ class Daemon:
 
     def _tick(self) -> None:
         gpu_reader = self._world.gpu_reader
-        snapshot = gpu_reader.describe(gpu_reader.look(Depth.EVERYTHING))
+        snapshot = gpu_reader.describe(gpu_reader.look(Depth.ALL))
         snapshot = replace(snapshot, gpus=with_names(self._owners, snapshot.gpus))
         around = self._walls.around
         with self._around_fillers():

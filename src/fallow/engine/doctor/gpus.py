@@ -28,9 +28,9 @@ def examine(world: World) -> Iterator[CheckFinding]:
         yield ok("GPUs", f"{len(gpu_reader.look(Depth.HOLDERS).gpus)} simulated GPUs")
         return
     yield from _versions(world)
-    gpu_reader.look(Depth.EVERYTHING)  # counters need two readings
+    gpu_reader.look(Depth.ALL)  # counters need two readings
     world.clock.sleep(_BETWEEN_LOOKS_S)
-    gpus = gpu_reader.look(Depth.EVERYTHING).gpus
+    gpus = gpu_reader.look(Depth.ALL).gpus
     yield _answering(gpus)
     well = [gpu for gpu in gpus if gpu.trouble is None]
     yield _process_lists(well)

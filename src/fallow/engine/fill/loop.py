@@ -273,7 +273,7 @@ class FillLoop:
         """Return how much to read at a tick: what ran since the last one matters only for slots without a filler."""
         if all(slot.filled for slot in self._slots):
             return Depth.HOLDERS
-        return Depth.LOAD
+        return Depth.ALL
 
     def _read_presence(self) -> None:
         """Read what changes slowly: people at terminals, hours, protections."""

@@ -87,7 +87,7 @@ class GuardLoop:
     def run(self, every_s: float) -> None:
         """Run until all actions are done or given up. An interrupt in a countdown calls them off."""
         try:
-            while not self.turn(self._world.gpu_reader.look(Depth.LOAD)):
+            while not self.turn(self._world.gpu_reader.look(Depth.ALL)):
                 self._world.clock.sleep(every_s)
         finally:
             self.call_off("the guard was ended")

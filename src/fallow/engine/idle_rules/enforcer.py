@@ -91,7 +91,7 @@ class RuleEnforcer:
         return (*counted, *(_uncounted(rule, job, why) for rule, job, why in self._not_judged))
 
     def turn(self, snapshot: Snapshot, reservations: Mapping[str, Reservations] = NOTHING_READ) -> None:
-        """Judge all jobs by this snapshot, read at Depth.LOAD at least; `reservations` were read with it."""
+        """Judge all jobs by this snapshot, read at Depth.ALL; `reservations` were read with it."""
         parking = self._parking
         self._not_judged = []
         if parking is not None:

@@ -54,10 +54,10 @@ class Supervisor:
     def run(self) -> Result:
         """Return when the job has ended, or was stopped."""
         world = self._run.world
-        self._meter.begin(world.gpu_reader.look(Depth.ENERGY))
+        self._meter.begin(world.gpu_reader.look(Depth.ALL))
         result = self._watch()
         for_s = world.clock.monotonic_s() - self._began_s
-        return replace(result, used=self._meter.end(world.gpu_reader.look(Depth.ENERGY), for_s))
+        return replace(result, used=self._meter.used(for_s))
 
     def _watch(self) -> Result:
         clock = self._run.world.clock
@@ -86,7 +86,7 @@ class Supervisor:
 
     def _tick(self) -> None:
         world = self._run.world
-        snapshot = world.gpu_reader.look(Depth.LOAD)
+        snapshot = world.gpu_reader.look(Depth.ALL)
         for job in self._source.jobs(snapshot):
             if self._state is None:
                 self._state = JobState(self._rule, job, self._began_s)

@@ -11,8 +11,6 @@ from fallow.core.unknown import NOT_ASKED, Unknown
 from fallow.core.value import value
 from fallow.core.witnessed_time import witnessed_s
 
-_LEAST_S = 5.0  # below that the steps of the counter are most of what it grew by
-
 
 @value
 class Used:
@@ -24,7 +22,7 @@ class Used:
     memory_bytes: int | Unknown = NOT_ASKED
     """The most memory that its processes held at one look, on all its GPUs."""
     energy_j: float | Unknown = NOT_ASKED
-    """What its GPUs drew, by the counter of the driver: all of a GPU that it shares with others."""
+    """What its GPUs drew, by their power at each look: all of a GPU that it shares with others."""
 
 
 class UsageMeter:
@@ -39,12 +37,11 @@ class UsageMeter:
         self._busy_s = 0.0
         self._known_s = 0.0
         self._memory_bytes: int | Unknown = NOT_ASKED
-        self._first: dict[str, float | Unknown] = {}
+        self._drawn_j: dict[str, float] = {}
 
     def begin(self, snapshot: Snapshot) -> None:
         """Take the first look, when the job has just been started."""
         self._at_s = snapshot.at_s
-        self._first = self._energy(snapshot)
 
     def add(self, snapshot: Snapshot, job: Job, hung_s: float) -> None:
         """Add the time since the last look. `hung_s`: for how long the job has been seen to hang so far."""
@@ -56,31 +53,25 @@ class UsageMeter:
             if found is not JobActivity.UNKNOWN:
                 self._known_s += passed_s
                 self._busy_s += passed_s if found is JobActivity.BUSY and not hangs else 0.0
+        self._draw(snapshot, passed_s)
         held = _memory(snapshot, job)
         if not isinstance(held, Unknown):
             known = self._memory_bytes
             self._memory_bytes = held if isinstance(known, Unknown) else max(known, held)
 
-    def end(self, snapshot: Snapshot, for_s: float) -> Used:
-        """Return what the job used until this look, the last one."""
+    def used(self, for_s: float) -> Used:
+        """Return what the job used until the last look."""
         busy = self._busy_s / self._known_s if self._known_s else Unknown("no look covers any of its time")
-        drawn_j = self._drawn(snapshot) if for_s >= _LEAST_S else Unknown("it ended too soon to count its energy")
-        return Used(for_s, busy, self._memory_bytes, drawn_j)
+        if self._drawn_j.keys() == set(self._uuids):
+            return Used(for_s, busy, self._memory_bytes, sum(self._drawn_j.values()))
+        return Used(for_s, busy, self._memory_bytes, Unknown("the power of its GPUs was not read"))
 
-    def _energy(self, snapshot: Snapshot) -> dict[str, float | Unknown]:
-        found = {uuid: find_gpu(snapshot, uuid) for uuid in self._uuids}
-        return {uuid: gpu if isinstance(gpu, Unknown) else gpu.energy_j for uuid, gpu in found.items()}
-
-    def _drawn(self, snapshot: Snapshot) -> float | Unknown:
-        total_j = 0.0
-        for uuid, last_j in self._energy(snapshot).items():
-            first_j = self._first.get(uuid, NOT_ASKED)
-            if isinstance(first_j, Unknown) or isinstance(last_j, Unknown):
-                return first_j if isinstance(first_j, Unknown) else Unknown(str(last_j))
-            if last_j < first_j:
-                return Unknown("the driver has begun to count from zero")
-            total_j += last_j - first_j
-        return total_j
+    def _draw(self, snapshot: Snapshot, passed_s: float) -> None:
+        """Add the energy of each GPU; a MIG instance shows the power of its whole card."""
+        for uuid in self._uuids:
+            gpu = find_gpu(snapshot, uuid)
+            if passed_s and not isinstance(gpu, Unknown) and gpu.mig is None and not isinstance(gpu.power_w, Unknown):
+                self._drawn_j[uuid] = self._drawn_j.get(uuid, 0.0) + gpu.power_w * passed_s
 
 
 def _memory(snapshot: Snapshot, job: Job) -> int | Unknown:

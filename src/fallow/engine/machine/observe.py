@@ -32,7 +32,7 @@ _CAN_HANG = (Activity.BUSY, Activity.IDLE, Activity.UNKNOWN)
 
 def look_once(world: World) -> Status:
     """Return the status now. There was no look before, so no time is witnessed."""
-    snapshot = _with_counters(world, world.gpu_reader.look(Depth.EVERYTHING))
+    snapshot = _with_counters(world, world.gpu_reader.look(Depth.ALL))
     watcher = Watcher(world, _STUCK_AFTER_S)
     status = watcher.status(world.gpu_reader.describe(snapshot))
     once = replace(status, gpus=tuple(_unwatched(gpu, status.wall_s) for gpu in status.gpus))
@@ -44,9 +44,7 @@ def watch(world: World, every_s: float) -> Iterator[Status]:
     watcher = Watcher(world, every_s * MISSED_LOOKS)
     next_s = world.clock.monotonic_s()
     while True:
-        yield seen_by(
-            watcher.status(world.gpu_reader.describe(world.gpu_reader.look(Depth.EVERYTHING))), world.viewer
-        )
+        yield seen_by(watcher.status(world.gpu_reader.describe(world.gpu_reader.look(Depth.ALL))), world.viewer)
         now_s = world.clock.monotonic_s()
         next_s = max(next_s + every_s, now_s)
         world.clock.sleep(next_s - now_s)
@@ -179,7 +177,7 @@ def _with_counters(world: World, snapshot: Snapshot) -> Snapshot:
     if not any(counters_would_tell(gpu) for gpu in snapshot.gpus):
         return snapshot
     world.clock.sleep(_SECOND_LOOK_AFTER_S)
-    later = {gpu.label: gpu for gpu in world.gpu_reader.look(Depth.EVERYTHING).gpus}
+    later = {gpu.label: gpu for gpu in world.gpu_reader.look(Depth.ALL).gpus}
     return replace(snapshot, gpus=tuple(_counted(gpu, later.get(gpu.label)) for gpu in snapshot.gpus))
 
 

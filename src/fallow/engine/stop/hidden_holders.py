@@ -52,7 +52,7 @@ class HiddenHolders:
         self._found = {}
         if self._world.simulated or not any(has_unseen_memory(gpu) for gpu in gpus):
             return
-        now = self._world.gpu_reader.look(Depth.EVERYTHING).gpus  # which has the numbers of the nodes, too
+        now = self._world.gpu_reader.look(Depth.ALL).gpus  # which has the numbers of the nodes, too
         self._nodes = {
             str(gpu.uuid): f"{self._world.device_folder}/nvidia{gpu.minor}"
             for gpu in now
