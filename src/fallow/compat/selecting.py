@@ -4,7 +4,7 @@ import logging
 import os
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from fallow.core.errors import NotEnoughGpus, WrongUsage
 from fallow.core.gpu import Gpu
@@ -17,27 +17,30 @@ from fallow.policies.pick import Order, Wanted
 
 logger = logging.getLogger("gpuselect")
 CVD = "CUDA_VISIBLE_DEVICES"
+_replaced: dict[str | None, str | None] = {}
+"""The value of CUDA_VISIBLE_DEVICES that we set, with the one before it: only that one limits what we may choose."""
 
 
 class GpuInfo(NamedTuple):
     """The readings of a GPU that a `selector` gets: utilization in per cent, memory in bytes, power in mW."""
 
     device: int
-    name: str
-    util: int
-    mem_util: int
-    processes: int
-    mem_free: int
-    mem_used: int
-    mem_total: int
+    name: str | None
+    util: int | None
+    mem_util: int | None
+    processes: int | None
+    mem_free: int | None
+    mem_used: int | None
+    mem_total: int | None
     performance_state: int | None
     power_usage: int | None
     temperature: int | None
 
 
 _NEEDED = 8  # the first fields: a GPU with one of these unknown is not given to a selector
-_STATUS = ("device", "name", "util", "mem_util", "processes", "performance_state", "power_usage", "temperature")
-_STATUS_CALLS = {"util": "utilization", "mem_util": "mem_utilization"}
+_STATUS = {"device": "device", "name": "name", "utilization": "util", "mem_utilization": "mem_util"}
+_STATUS |= {key: key for key in ("processes", "performance_state", "power_usage", "temperature")}
+"""The keys of `gpustatus`, each with its field of GpuInfo."""
 
 
 def gpuselect(
@@ -56,10 +59,13 @@ def gpuselect(
     If there are too few, raise an exception, or return "" if `silent`.
     """
     speak()
-    world = World(_allocation.outer())
+    environ = dict(os.environ)
+    now = environ.pop(CVD, None)
+    outer = _replaced.get(now, now)
+    world = World(environ if outer is None else {**environ, CVD: outer})
     try:
         request = request_for(world, count, devices, name, util, mem_util, processes, selector)
-        gpus = pick_for(world, request)
+        chosen = by_device(pick_for(world, request))
     except NotEnoughGpus:
         if silent:
             return ""
@@ -67,9 +73,11 @@ def gpuselect(
     finally:
         world.close()
     if set_cvd:
-        _allocation.set(by_device(gpus))
-    logger.debug(f"{CVD}={by_device(gpus)}")
-    return by_device(gpus)
+        _replaced.clear()
+        _replaced[chosen] = outer
+        os.environ.update({CVD: chosen, "CUDA_DEVICE_ORDER": "PCI_BUS_ID"})  # so that an index means the same GPU
+    logger.debug(f"{CVD}={chosen}")
+    return chosen
 
 
 def gpustatus(only_cvd: bool = True) -> list[dict[str, int | str | None]]:
@@ -80,31 +88,7 @@ def gpustatus(only_cvd: bool = True) -> list[dict[str, int | str | None]]:
     finally:
         world.close()
     shown = visible(world.visible_devices, gpus) if only_cvd else gpus
-    return [{_STATUS_CALLS.get(field, field): _facts(gpu)[field] for field in _STATUS} for gpu in shown]
-
-
-class _Allocation:
-    """The CUDA_VISIBLE_DEVICES that we set, and the one before: only that one limits what we may choose."""
-
-    def __init__(self) -> None:
-        self._outer: str | None = None
-        self._ours: str | None = None
-
-    def outer(self) -> dict[str, str]:
-        """Return the environment without our own change to it."""
-        environ = dict(os.environ)
-        now = environ.pop(CVD, None)
-        if now is None or now != self._ours:
-            self._outer = now
-        return environ if self._outer is None else {**environ, CVD: self._outer}
-
-    def set(self, devices: str) -> None:
-        """Let CUDA see these devices; in PCI order, so that an index means the same GPU."""
-        self._ours = devices
-        os.environ.update({CVD: devices, "CUDA_DEVICE_ORDER": "PCI_BUS_ID"})
-
-
-_allocation = _Allocation()
+    return [{key: getattr(info, field) for key, field in _STATUS.items()} for info in map(_info, shown)]
 
 
 def request_for(
@@ -126,16 +110,16 @@ def request_for(
     if min(util, mem_util, processes) < 0:
         raise WrongUsage("Utilization/process count thresholds must be >= 0")
     logger.debug(f"count={count},devices={devices},name={name},util={util},mem_util={mem_util},processes={processes}")
-    gpus = world.gpu_reader.look(Depth.HOLDERS).gpus
-    logger.debug(f"GPU count: {len(gpus)}")
+    there = {gpu.index for gpu in world.gpu_reader.look(Depth.HOLDERS).gpus}
+    logger.debug(f"GPU count: {len(there)}")
     for device in listed:
-        if all(gpu.index != device for gpu in gpus):
+        if device not in there:
             raise WrongUsage(f"Invalid device ID {device}")
     count = max(count, len(listed))
-    wanted = Wanted(count, name, util / 100, mem_util / 100, processes, order=Order.RANDOM)
     if selector is not None:
         wanted = Wanted(count, None, 1.0, 1.0, sys.maxsize, order=Order.RANDOM)
         return Request(wanted, suits=lambda gpu: _suits(gpu, selector))
+    wanted = Wanted(count, name, util / 100, mem_util / 100, processes, order=Order.RANDOM)
     return Request(wanted, ",".join(map(str, listed)) or None)
 
 
@@ -151,35 +135,6 @@ def pick_for(world: World, request: Request) -> tuple[Gpu, ...]:
         raise
 
 
-def _suits(gpu: Gpu, selector: Callable[[GpuInfo], bool]) -> bool:
-    info = GpuInfo(**_facts(gpu))
-    logger.debug(f"Device {gpu.label}: {info}")
-    return None not in info[:_NEEDED] and bool(selector(info))
-
-
-def _facts(gpu: Gpu) -> dict[str, Any]:
-    """Return the fields of GpuInfo; an unknown reading is None."""
-    memory, holders = gpu.memory, gpu.holders
-    facts = {
-        "device": gpu.index,
-        "name": gpu.name,
-        "util": _scaled(gpu.utilization, 100),
-        "mem_util": _scaled(gpu.memory_utilization, 100),
-        "processes": holders if isinstance(holders, Unknown) else len(holders),
-        "mem_free": memory if isinstance(memory, Unknown) else memory.free_bytes,
-        "mem_used": memory if isinstance(memory, Unknown) else memory.used_bytes,
-        "mem_total": memory if isinstance(memory, Unknown) else memory.total_bytes,
-        "performance_state": gpu.performance_state,
-        "power_usage": _scaled(gpu.power_w, 1000),
-        "temperature": gpu.temperature_c,
-    }
-    return {field: None if isinstance(fact, Unknown) else fact for field, fact in facts.items()}
-
-
-def _scaled(reading: float | Unknown, scale: int) -> int | Unknown:
-    return reading if isinstance(reading, Unknown) else round(reading * scale)
-
-
 def by_device(gpus: Sequence[Gpu]) -> str:
     """Return device IDs as CUDA takes them: MIG instances by UUID only."""
     return ",".join(str(gpu.index if gpu.mig is None else gpu.uuid) for gpu in gpus)
@@ -191,3 +146,30 @@ def speak(*, debug: bool = False) -> None:
         logger.addHandler(logging.StreamHandler())
     if debug or logger.level == logging.NOTSET:
         logger.setLevel(logging.DEBUG if debug else logging.INFO)
+
+
+def _suits(gpu: Gpu, selector: Callable[[GpuInfo], bool]) -> bool:
+    info = _info(gpu)
+    logger.debug(f"Device {gpu.label}: {info}")
+    return None not in info[:_NEEDED] and bool(selector(info))
+
+
+def _info(gpu: Gpu) -> GpuInfo:
+    memory = None if isinstance(gpu.memory, Unknown) else gpu.memory
+    return GpuInfo(
+        device=gpu.index,
+        name=None if isinstance(gpu.name, Unknown) else gpu.name,
+        util=_scaled(gpu.utilization, 100),
+        mem_util=_scaled(gpu.memory_utilization, 100),
+        processes=None if isinstance(gpu.holders, Unknown) else len(gpu.holders),
+        mem_free=memory.free_bytes if memory else None,
+        mem_used=memory.used_bytes if memory else None,
+        mem_total=memory.total_bytes if memory else None,
+        performance_state=_scaled(gpu.performance_state),
+        power_usage=_scaled(gpu.power_w, 1000),
+        temperature=_scaled(gpu.temperature_c),
+    )
+
+
+def _scaled(reading: float | Unknown, scale: int = 1) -> int | None:
+    return None if isinstance(reading, Unknown) else round(reading * scale)

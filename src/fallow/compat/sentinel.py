@@ -1,4 +1,4 @@
-"""`gpu_sentinel`: wait for work, and act when it has ended. Policy and loop are those of `fallow guard`."""
+"""`gpu_sentinel`: wait for work, and act when it has ended. The command runs the loop of `fallow guard`."""
 
 import argparse
 import functools
@@ -9,20 +9,15 @@ from enum import Enum
 
 from fallow.core.actions import EndGuard, HostAction, PowerOff, Reboot
 from fallow.core.arguments import ArgumentParser
-from fallow.core.errors import WrongUsage
-from fallow.core.findings import Outcome
 from fallow.core.job import stretch_load
 from fallow.core.ports import Depth
-from fallow.core.reasons import Reason
 from fallow.core.unknown import Unknown
 from fallow.engine.guard.compose import guard_loop
-from fallow.engine.guard.contradictions import contradictions_of
 from fallow.engine.history.run import open_run
 from fallow.engine.machine.world import World
-from fallow.policies import guard
+from fallow.policies.guard import Across, GuardRules
 
 _TICK_S = 1.0
-_MISSED_LOOKS = 3
 _ACTIONS: dict[str, HostAction] = {"end_process": EndGuard(), "shutdown": PowerOff(), "reboot": Reboot()}
 
 
@@ -53,26 +48,19 @@ class Sentinel:
         self.kill_duration = kill_duration
         self.kill_threshold = kill_threshold
         self.kill_fn = kill_fn
-        self._now = guard.State(at_s=0.0)
-
-    @property
-    def state(self) -> SentinelState:
-        """Return whether there was enough work."""
-        return SentinelState.SAFE if self._now.phase is guard.Phase.IDLE else SentinelState.ARMED
+        self.state = SentinelState.SAFE
+        self._ticks = 0
+        self._acted = False
 
     def tick(self, current_value: float) -> None:
         """Take the next value; call `kill_fn` when the values were low for long enough, once and never again."""
-        rules = _rules(EndGuard(), self.arm_threshold, self.arm_duration, self.kill_threshold, self.kill_duration)
-        at_s = (self._now.at_s or 0.0) + _TICK_S
-        if self.arm_duration <= 0 and self._now.phase is guard.Phase.IDLE:
-            self._now = guard.State(guard.Phase.ARMED, at_s)  # no work is needed, so the first value arms it
-            return
-        load = 0.0 if math.isnan(current_value) else current_value
-        against = () if current_value < self.kill_threshold else (Reason("load_mean", load=load),)
-        decision = guard.step(self._now, at_s, {"value": load}, against, rules)
-        self._now = decision.state
-        if self._now.under_way:
-            self._now = guard.came_of(self._now, Outcome(True, "kill_fn was called"), rules).state
+        armed = self.state is SentinelState.ARMED
+        counts = current_value < self.kill_threshold if armed else current_value > self.arm_threshold
+        self._ticks = self._ticks + 1 if counts else 0
+        if not armed and self._ticks >= self.arm_duration:
+            self.state, self._ticks = SentinelState.ARMED, 0
+        elif armed and not self._acted and self._ticks >= max(1, self.kill_duration):
+            self._acted = True
             self.kill_fn()
 
 
@@ -94,15 +82,21 @@ def _world(pid: int) -> World:  # noqa: ARG001  the reader's threads do not exis
 
 
 def main(words: Sequence[str], world: World, tell: Callable[[str], None]) -> int:
-    """Run the guard until it has acted."""
+    """Run the guard, which judges the mean and has no countdown, until it has acted."""
     args = _options(words)
-    action = _ACTIONS[args.kill_action]
-    rules = _rules(action, args.arm_threshold, args.arm_duration, args.kill_threshold, args.kill_duration)
-    for found in contradictions_of(rules):  # the older tool takes it, so this one does
-        tell(f"--kill_threshold is above --arm_threshold: {found.sentence}")
-    gpus = _present_gpus(args.gpu_devices, world, tell)
+    rules = GuardRules(
+        actions=(_ACTIONS[args.kill_action],),
+        arm_above=args.arm_threshold,
+        arm_for_s=args.arm_duration,
+        idle_below=args.kill_threshold,
+        idle_for_s=args.kill_duration,
+        across=Across.MEAN,
+        countdown_s=0.0,
+    )
+    gpus = ",".join(map(str, args.gpu_devices or ())) or None
     with open_run(world, tell) as run:
         loop = guard_loop(run, rules, gpus=gpus, armed=args.arm_duration <= 0)
+        loop.check()
         tell(
             f"{args.kill_action} once the mean usage of {'all GPUs' if gpus is None else f'GPU {gpus}'} was above "
             f"{args.arm_threshold:.0%} for {args.arm_duration} s and then below {args.kill_threshold:.0%} for "
@@ -110,34 +104,6 @@ def main(words: Sequence[str], world: World, tell: Callable[[str], None]) -> int
         )
         loop.run(_TICK_S)
     return 0
-
-
-def _rules(
-    action: HostAction, arm_above: float, arm_for_s: float, idle_below: float, idle_for_s: float
-) -> guard.GuardRules:
-    """Return the rules of a guard that judges the mean and has no countdown."""
-    return guard.GuardRules(
-        actions=(action,),
-        arm_above=arm_above,
-        arm_for_s=arm_for_s,
-        idle_below=idle_below,
-        idle_for_s=idle_for_s,
-        across=guard.Across.MEAN,
-        countdown_s=0.0,
-        longest_gap_s=_TICK_S * _MISSED_LOOKS,
-    )
-
-
-def _present_gpus(named: Sequence[int] | None, world: World, tell: Callable[[str], None]) -> str | None:
-    if not named:
-        return None
-    there = {gpu.index for gpu in world.gpu_reader.look(Depth.HOLDERS).gpus}
-    missing = [str(index) for index in named if index not in there]
-    if len(missing) == len(named):
-        raise WrongUsage(f"there is no GPU {', '.join(missing)} here")
-    if missing:
-        tell(f"there is no GPU {', '.join(missing)} here; the others are averaged")
-    return ",".join(str(index) for index in named if index in there)
 
 
 def _options(words: Sequence[str]) -> argparse.Namespace:

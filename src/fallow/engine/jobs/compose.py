@@ -14,7 +14,7 @@ from fallow.engine.history.journal import open_journal
 from fallow.engine.history.run import Report, Run
 from fallow.engine.jobs.foreground import ForegroundJobActions, ForegroundJobSource
 from fallow.engine.jobs.job_state import JobRule
-from fallow.engine.jobs.ports import JobActions, JobSource
+from fallow.engine.jobs.ports import JobSource
 from fallow.engine.jobs.supervisor import Result, Supervisor
 from fallow.engine.jobs.usage import UsageMeter
 from fallow.engine.machine.observe import MISSED_LOOKS
@@ -22,7 +22,7 @@ from fallow.engine.machine.world import World
 
 Program = tuple[str, Sequence[str], Mapping[str, str]]
 """The path of a program, its command line, and its environment."""
-Wrap = Callable[[JobSource, JobActions], tuple[JobSource, JobActions]]
+Wrap = Callable[[JobSource], JobSource]
 
 
 @value
@@ -41,11 +41,11 @@ def supervise(
     gpus: Sequence[Gpu],
     watch: Watch,
     helpers: Helpers,
-    wrap: Wrap = lambda source, actions: (source, actions),
+    wrap: Wrap = lambda source: source,
 ) -> Result:
     """Start a job, and watch it until it has ended.
 
-    `wrap` puts something around the source of the job and what acts on it, once it has started.
+    `wrap` puts something around the source of the job.
     """
     path, command, environ = program
     world = run.world
@@ -59,9 +59,8 @@ def supervise(
         ends_with_parent=watch.ends_with_parent,
     )
     try:
-        source: JobSource = ForegroundJobSource(world, started, gpus, printable(shlex.join(command)))
-        actions: JobActions = ForegroundJobActions(world, started, helpers)
-        source, actions = wrap(source, actions)
+        source = wrap(ForegroundJobSource(world, started, gpus, printable(shlex.join(command))))
+        actions = ForegroundJobActions(world, started, helpers)
         uuids = [str(gpu.uuid) for gpu in gpus]
         meter = UsageMeter(uuids, watch.rule.idle_below, watch.every_s * MISSED_LOOKS)
         supervisor = Supervisor(run, started, source, lambda _: actions, watch.rule, meter, every_s=watch.every_s)
