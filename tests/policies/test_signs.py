@@ -24,7 +24,6 @@ def test_on_an_empty_card_there_is_nobody() -> None:
     ("scene", "words"),
     [
         (Scene(held(pid=7)), "pid 7 is on GPU 0"),
-        (Scene(idle(), opened_by=said("pid 7 has opened /dev/nvidia0")), "pid 7 has opened /dev/nvidia0"),
         (Scene(idle(), reservations=Reservations(claim=Claim(False, 9, "ada"))), "GPU 0 is claimed by ada (pid 9)"),
         (Scene(idle(), reservations=Reservations(reserved=True)), "somebody picked GPU 0 moments ago"),
         (Scene(idle(), reservations=Reservations(filler=Claim(False, None, "bob"))), "another filler is on GPU 0"),

@@ -129,7 +129,6 @@ SENTENCES: Mapping[str, str] = {
     "makes_way": "another filler makes way for it",
     "occupied": "{process} is on GPU {gpu}",
     "opened": "{process} has opened {path}",
-    "opened_unseen": "{path} was opened, and who did it was not found in time: too many files are open",
     "other_filler": "another filler is on GPU {gpu}: {claim}",
     "gpu_claimed": "GPU {gpu} is {claim}",
     "picked": "somebody picked GPU {gpu} moments ago",

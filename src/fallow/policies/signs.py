@@ -2,7 +2,6 @@
 
     the GPU is in trouble, or its holders are unknown                                 Unknown
     another process holds it                                                          a sign
-    a process has it open as only CUDA does                                           a sign
     it is claimed, or was picked moments ago                                          a sign
     a protection applies                                                              a sign
     without a filler on it: something ran, or memory is held by no visible process    a sign
@@ -26,8 +25,6 @@ class Scene:
     gpu: Gpu
     ignored: frozenset[int] = frozenset()
     """The holders that are no sign: the filler's own processes, and programs to be ignored."""
-    opened_by: Reason | None = None
-    """The process that has it open as only CUDA does."""
     reservations: Reservations = Reservations()
     protection: Reason | None = None
     filled: bool = False
@@ -45,7 +42,6 @@ def sign(scene: Scene) -> Reason | Unknown | None:
             who = process_in_words(holder.pid, holder.user, holder.command)
             return Reason("occupied", process=who, pid=holder.pid, gpu=gpu.label)
     found = (
-        scene.opened_by,
         _reserved(gpu, scene.reservations, scene.filled),
         scene.protection,
         None if scene.filled else _use(gpu),

@@ -1,15 +1,15 @@
 """The fill loop: it reads events, looks at the GPUs, decides for each slot, and acts.
 
 An open of a device node or a write to a claim wakes the loop at once; otherwise it looks once a second, and in
-the daemon at its ticks. GPUs whose device nodes cannot be watched are polled while they have a filler, as often as a
-small share of a core allows.
+the daemon at its ticks. GPUs that were just opened, and those whose device nodes cannot be watched, are polled while
+they have a filler, as often as a small share of a core allows.
 
-Several slots may share a GPU. They are in order: the first whose own rules allow it gets the GPU, and later ones
-yield it in the ordinary way. Fillers ignore each other's activity. No GPU ever has two fillers.
+Several slots may share a GPU. The first that may use it gets it, and later ones yield it in the ordinary way. Fillers
+ignore each other's activity. No GPU ever has two fillers.
 """
 
 import select
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 
 from fallow.actuators.process.signals import demand_own_pids
@@ -21,7 +21,7 @@ from fallow.core.reasons import Reason
 from fallow.core.reservations import Reservations
 from fallow.core.unknown import NOT_ASKED, Unknown
 from fallow.core.value import replace
-from fallow.engine.fill.device_events import CLAIMS, DeviceEvents, Opened, attention
+from fallow.engine.fill.newcomers import DeviceNodes, Newcomer, Search
 from fallow.engine.fill.slot import FillerSlot
 from fallow.engine.history.run import Run
 from fallow.engine.jobs.protections import labels_with_cards, uuids_with_cards
@@ -30,26 +30,20 @@ from fallow.engine.machine.walls import Walls
 from fallow.policies.arbiter import leave_alone
 from fallow.policies.fill import Phase
 from fallow.policies.signs import Scene, sign
-from fallow.readers.terminals import Terminals
+from fallow.readers.file_events import FileEvents
 
 TICK_S = 1.0
 _POLL_S = 0.02
-_UNSETTLED_S, _UNSETTLED_TICK_S = 1.5, 0.25
-_GLANCE_S = 0.01  # between two driver queries during the search for a newcomer
 _SHARE_OF_A_CORE = 0.1  # the most that polling may take
+_LISTED_AFTER_S, _LISTED_WITHIN_S = 0.025, 0.5  # after an open, until the driver lists the process
+_UNSETTLED_S, _UNSETTLED_TICK_S = 1.5, 0.25
+_NEVER_S = float("inf")
 
 
 class FillLoop:
     """Runs all filler slots, from the start until every filler has left."""
 
-    def __init__(
-        self,
-        run: Run,
-        slots: Sequence[FillerSlot],
-        terminals: Terminals | None = None,
-        *,
-        alert: Callable[[], None] = lambda: None,
-    ) -> None:
+    def __init__(self, run: Run, slots: Sequence[FillerSlot], *, alert: Callable[[], None] = lambda: None) -> None:
         """`alert` is called as soon as a GPU with a filler on it is opened."""
         world = run.world
         demand_own_pids(world.proc)
@@ -61,41 +55,41 @@ class FillLoop:
         self._say = run.say
         self._walls = Walls(run.say)
         self._alert = alert
-        self._terminals = terminals if terminals is not None else world.terminals()
+        self._terminals = world.terminals()
         self._slots: list[FillerSlot] = []
-        self._leaving: list[FillerSlot] = []
+        """The first has precedence; those at the end are retired, and leave."""
         self._presence_checks: dict[PresenceRules, PresenceCheck] = {}
         self._presence: dict[PresenceRules, Reason | Unknown | None] = {}
-        self._events = DeviceEvents(world, self._is_of_filler, run.say)
+        self._nodes = DeviceNodes(world, run.say)
+        self._claim_writes = FileEvents()
+        self._search = Search(world.proc, self._is_of_filler, world.clock.monotonic_s)
         self._own_pids = world.proc.in_pid_namespace_of_its_own()
-        self._next_poll_s = 0.0
-        self._unsettled_until_s = 0.0
-        self._next_glance_s = 0.0
-        self._decided_s = 0.0
+        self._next_poll_s = self._polls_until_s = 0.0
+        self._unsettled_until_s = self._decided_s = 0.0
         self._lineages: dict[int, tuple[int, ...]] = {}
         self._said: set[str] = set()
-        self._sharing: dict[FillerSlot, list[FillerSlot]] = {}
-        self._poller, self._polled = select.poll(), frozenset[int]()
         self.change(slots)
 
     @property
     def slots(self) -> Sequence[FillerSlot]:
         """Return the slots, those with precedence first."""
-        return self._slots
+        return [slot for slot in self._slots if slot.retired is None]
 
     def change(self, slots: Sequence[FillerSlot]) -> None:
         """Run these slots from now on. The fillers of slots that are not among them yield in the ordinary way."""
         gone = [slot for slot in self._slots if slot not in slots]
         for slot in gone:
-            slot.retire(Reason("config_changed"))
-        self._leaving += gone
-        self._slots = list(slots)
-        self._find_sharing()
+            if slot.retired is None:
+                slot.retire(Reason("config_changed"))
+        if slots and not self._claim_writes.watched:
+            self._claim_writes.watch_writes("claims", self._world.folder.path)
+        self._slots = [*slots, *gone]
         self._presence_checks = {
-            presence: self._presence_checks.get(presence) or PresenceCheck(self._world, presence, self._terminals)
-            for presence in (slot.spec.presence_rules for slot in slots)
+            rules: self._presence_checks.get(rules) or PresenceCheck(self._world, rules, self._terminals)
+            for rules in (slot.spec.presence_rules for slot in slots)
         }
-        self._events.watch(slots)
+        if self._nodes.watch([gpu for slot in slots for gpu in slot.gpus]):
+            self._search.watch(self._nodes.paths)
         self._say_limits()
 
     def run(self) -> None:
@@ -107,7 +101,7 @@ class FillLoop:
                 now_s = clock.monotonic_s()
                 if now_s >= next_tick_s:
                     next_tick_s = max(next_tick_s + TICK_S, now_s)
-                    self.tick(self._world.gpu_reader.look(self._depth()))
+                    self.tick(self._world.gpu_reader.look(Depth.ALL))
                 else:
                     self.turn()
                 self.wait(next_tick_s)
@@ -117,113 +111,112 @@ class FillLoop:
 
     def wait(self, until_s: float, others: Iterable[int] = ()) -> None:
         """Wait for a file event, a report of a keeper, one of the other descriptors, or the time of the next look."""
-        fillers = (slot.filler for slot in self._all_slots())
+        poller = select.poll()  # select(2) takes no descriptor beyond 1023, and a daemon may have thousands
+        fillers = (slot.filler.fd for slot in self._slots if slot.filler is not None)
+        events = (*self._nodes.fds, *self._claim_writes.fds) if self._slots else ()  # without slots none is read
+        for fd in (*events, *others, *(fd for fd in fillers if fd is not None)):
+            poller.register(fd, select.POLLIN)
         now_s = self._world.clock.monotonic_s()
-        events = self._events.fds if self._slots or self._leaving else ()  # without slots none is read
-        fds = frozenset((*events, *others, *(fd for filler in fillers if filler and (fd := filler.fd))))
-        if fds != self._polled:
-            self._poller = select.poll()  # select(2) takes no descriptor beyond 1023, and a daemon may have thousands
-            for fd in fds:
-                self._poller.register(fd, select.POLLIN)
-            self._polled = fds
-        self._poller.poll(max(0.0, min(until_s, self._due_s(now_s)) - now_s) * 1000)
+        due_s = min(until_s, self._due_s(now_s), _NEVER_S if self._search.due_s is None else self._search.due_s)
+        poller.poll(max(0.0, due_s - now_s) * 1000)
 
     def tick(self, snapshot: Snapshot) -> None:
         """Do what is due once a tick, with a snapshot that the caller may use for more than this."""
         self.reservations = {}
-        self._read_presence()
+        self.protections = self._world.protections.active(self._world.clock.wall_s(), self._say)
+        self._presence = {rules: check.against() for rules, check in self._presence_checks.items()}
         now_s = self._world.clock.monotonic_s()
         self._read_events(now_s)
-        self._decide(snapshot, self._events.opened(now_s))
+        self._yield_to(self._search.look(now_s), now_s)
+        self._decide(snapshot)
 
     def turn(self) -> None:
         """Read events, look if they or the time call for it, decide and act. Without slots, do nothing."""
-        if not self._slots and not self._leaving:
+        if not self._slots:
             return
         now_s = self._world.clock.monotonic_s()
         urgent = self._read_events(now_s)
-        opened = self._events.opened(now_s)
-        if self._yield_opened(now_s, opened):
+        # While a newcomer comes, the driver is busy with it: a query would wait, and the yield with it.
+        if self._yield_to(self._search.look(now_s), now_s) or not (urgent or now_s >= self._due_s(now_s)):
             return
-        if not (urgent or opened or self._is_due(now_s)):
-            return  # a driver query would only delay a newcomer
         snapshot = self._world.gpu_reader.look(Depth.HOLDERS)
         looked_s = self._world.clock.monotonic_s() - now_s
         self._next_poll_s = now_s + max(_POLL_S, looked_s / _SHARE_OF_A_CORE)
-        self._decide(snapshot, opened)
+        self._decide(snapshot)
 
     def end(self) -> None:
         """Ask all fillers to leave at the same time, and kill those that do not."""
-        for slot in self._all_slots():
+        for slot in self._slots:
             slot.ask_to_end()
         asked_s = self._world.clock.monotonic_s()
         self._report()
-        for slot in self._all_slots():
+        for slot in self._slots:
             slot.end(asked_s + slot.spec.rules.grace_s)
 
     def kill(self) -> None:
         """Kill all fillers that are on a GPU."""
-        for slot in self._all_slots():
+        for slot in self._slots:
             slot.kill()
 
     def close(self) -> None:
         """Close the watches and the claim files."""
-        self._events.close()
-        for slot in self._all_slots():
+        self._nodes.close()
+        self._claim_writes.close()
+        for slot in self._slots:
             slot.close()
 
     def _read_events(self, now_s: float) -> bool:
         """Read file events and the reports of keepers; return whether they are a reason to look at once."""
         self._lineages.clear()
-        occupied = self._occupied()
-        events = self._events.read(now_s, occupied)
+        occupied = {uuid for slot in self._slots if slot.state.phase is Phase.FILLED for uuid in slot.uuids}
+        events = self._nodes.read()
         if events.came & occupied:
             self._alert()
+            self._search.begin(now_s)
+            if now_s >= self._polls_until_s:
+                self._next_poll_s = now_s + _LISTED_AFTER_S
+            self._polls_until_s = now_s + _LISTED_WITHIN_S
+        elif not occupied:
+            self._search.stop()
         if events.left - occupied:  # the driver shows the activity of a process for a moment after it has left
             self._unsettled_until_s = now_s + _UNSETTLED_S
-        reported = {slot.listen() for slot in self._all_slots()}
-        return True in reported or CLAIMS in events.came
+        reported = {slot.listen() for slot in self._slots}
+        return True in reported or bool(self._claim_writes.read().came)
 
-    def _decide(self, snapshot: Snapshot, opened: Opened) -> None:
-        now_s = self._world.clock.monotonic_s()
-        self._next_glance_s, self._decided_s = now_s + _GLANCE_S, now_s
-        gpus = {gpu.uuid: gpu for gpu in snapshot.gpus if isinstance(gpu.uuid, str)}
-        for slot in self._slots:
-            sharing = self._sharing[slot]
-            index = sharing.index(slot)
-            opens = opened.get(attention(slot), {}) if opened else {}
-            with self._around(slot):
-                against = self._against(slot, gpus, opens, sharing[:index])
-                # A filler that yields to this slot, of a later or a retired one, may still be on its GPUs.
-                slot.turn(snapshot.at_s, against, room=not any(each.marked for each in sharing[index + 1 :]))
-        for slot in self._leaving:
-            with self._around(slot):
-                slot.turn(snapshot.at_s, slot.retired)
-        self._report()
-        self._close_retired()
-        self._events.stop_search_unless(self._occupied())
-
-    def _yield_opened(self, now_s: float, opened: Opened) -> bool:
-        """Let fillers leave whose GPU was opened as only CUDA does; return whether there were any.
-
-        The driver is not queried first: it is busy with the newcomer at that moment, and would answer later.
-        """
+    def _yield_to(self, newcomers: Sequence[Newcomer], now_s: float) -> bool:
+        """Let the fillers leave that mind one of these newcomers; return whether there were any."""
         leaving = False
-        for slot in self._slots:
-            opens = opened.get(attention(slot), {})
-            opened_by = next((opens[uuid] for uuid in slot.uuids if uuid in opens), None)
-            if slot.state.phase is Phase.FILLED and opened_by is not None:
-                with self._around(slot):
-                    slot.turn(now_s, opened_by)
+        for slot in self._slots if newcomers else ():
+            minded = next((each for each in newcomers if slot.minds(each)), None)
+            if minded is not None and slot.state.phase is Phase.FILLED:
                 leaving = True
+                with self._around(slot):
+                    slot.turn(now_s, minded.reason)
         if leaving:
             self._report()
-            self._events.stop_search_unless(self._occupied())
         return leaving
 
+    def _decide(self, snapshot: Snapshot) -> None:
+        self._decided_s = self._world.clock.monotonic_s()
+        gpus = {gpu.uuid: gpu for gpu in snapshot.gpus if isinstance(gpu.uuid, str)}
+        filled = {uuid: slot for slot in self._slots if slot.marked for uuid in slot.uuids}
+        taken: dict[str, FillerSlot] = {}
+        for slot in self._slots:
+            with self._around(slot):
+                ahead = next((taken[uuid] for uuid in slot.uuids if uuid in taken), None)
+                against = slot.retired or self._against(slot, gpus, filled, ahead)
+                # A filler that yields to this slot, of a later or a retired one, may still be on its GPUs.
+                slot.turn(snapshot.at_s, against, room=all(filled.get(uuid, slot) is slot for uuid in slot.uuids))
+            if slot.marked or slot.wants:
+                taken.update(dict.fromkeys(slot.uuids, slot))
+        self._report()
+        for slot in [slot for slot in self._slots if slot.retired and slot.filler is None]:
+            slot.close()
+            self._slots.remove(slot)
+
     def _report(self) -> None:
-        """Report what all slots have done."""
-        for slot in self._all_slots():
+        """Report what all slots have done, after all have acted: a slow journal must delay no yield."""
+        for slot in self._slots:
             with self._walls.around(f"the report on {slot.name}"):
                 slot.report()
 
@@ -231,70 +224,33 @@ class FillLoop:
         """Return the wall around a slot: its filler ends where it can no longer be told to leave."""
         return self._walls.around(f"{slot.spec.name} on {slot.name}", slot.kill)
 
-    def _close_retired(self) -> None:
-        for slot in [slot for slot in self._leaving if slot.filler is None]:
-            slot.close()
-            self._leaving.remove(slot)
-            self._find_sharing()
-
-    def _find_sharing(self) -> None:
-        """Note for each slot all slots that have a GPU in common with it, itself among them, in their order."""
-        slots = list(self._all_slots())
-        self._sharing = {slot: [other for other in slots if _share(slot, other)] for slot in slots}
-
-    def _all_slots(self) -> Iterator[FillerSlot]:
-        yield from self._slots
-        yield from self._leaving
-
     def _due_s(self, now_s: float) -> float:
-        due = [now_s + TICK_S * 3600]
-        next_look_s = self._events.next_look_s(now_s)
-        if next_look_s is not None:
-            due.append(next_look_s)
-        due.extend(due_s for slot in self._all_slots() if (due_s := slot.deadline_s) is not None)
+        """Return when to look at the GPUs again, if nothing happens before."""
+        due = [due_s for slot in self._slots if (due_s := slot.deadline_s) is not None]
         if now_s < self._unsettled_until_s:
             due.append(self._decided_s + _UNSETTLED_TICK_S)
-        unwatched = self._events.unwatched
-        if unwatched and any(slot.filled and not unwatched.isdisjoint(slot.uuids) for slot in self._all_slots()):
+        filled = (slot for slot in self._slots if slot.filled)
+        if any(now_s < self._polls_until_s or self._nodes.cannot_watch(slot.uuids) for slot in filled):
             due.append(self._next_poll_s)
-        return min(due)
-
-    def _is_due(self, now_s: float) -> bool:
-        """Return whether it is time to query the driver, to find a newcomer or because a decision is due."""
-        if self._events.next_look_s(now_s) is not None and now_s >= self._next_glance_s:
-            return True
-        return now_s >= self._due_s(now_s)
-
-    def _occupied(self) -> set[str]:
-        """Return the GPUs that are filled and not about to be given back."""
-        return {uuid for slot in self._slots if slot.state.phase is Phase.FILLED for uuid in slot.uuids}
-
-    def _depth(self) -> Depth:
-        """Return how much to read at a tick: what ran since the last one matters only for slots without a filler."""
-        if all(slot.filled for slot in self._slots):
-            return Depth.HOLDERS
-        return Depth.ALL
-
-    def _read_presence(self) -> None:
-        """Read what changes slowly: people at terminals, hours, protections."""
-        self.protections = self._world.protections.active(self._world.clock.wall_s(), self._say)
-        self._presence = {presence: check.against() for presence, check in self._presence_checks.items()}
+        return min(due, default=_NEVER_S)
 
     def _against(
-        self, slot: FillerSlot, gpus: Mapping[str, Gpu], opened: Mapping[str, Reason], ahead: Sequence[FillerSlot]
+        self,
+        slot: FillerSlot,
+        gpus: Mapping[str, Gpu],
+        filled: Mapping[str, FillerSlot],
+        ahead: FillerSlot | None,
     ) -> Reason | Unknown | None:
         """Return the first reason against a filler on these GPUs; a reason goes before an Unknown."""
-        found = [self._sign(slot, gpus.get(uuid), uuid, opened.get(uuid)) for uuid in slot.uuids]
+        found = [self._sign(slot, gpus.get(uuid), uuid, filled=uuid in filled) for uuid in slot.uuids]
         found.append(self._presence.get(slot.spec.presence_rules, Unknown("people at terminals were not read yet")))
-        first = next((each for each in ahead if each.marked or each.wants), None)
-        if first is not None:
-            found.append(Reason("comes_first", filler=first.spec.name, gpus=first.name))
-        signs = [each for each in found if isinstance(each, Reason)]
-        return signs[0] if signs else next((each for each in found if each is not None), None)
+        if ahead is not None:
+            found.append(Reason("comes_first", filler=ahead.spec.name, gpus=ahead.name))
+        return next((each for each in found if isinstance(each, Reason)), None) or next(
+            (each for each in found if each is not None), None
+        )
 
-    def _sign(
-        self, slot: FillerSlot, gpu: Gpu | None, uuid: str, opened_by: Reason | None
-    ) -> Reason | Unknown | None:
+    def _sign(self, slot: FillerSlot, gpu: Gpu | None, uuid: str, *, filled: bool) -> Reason | Unknown | None:
         if gpu is None:
             return Unknown(f"GPU {uuid} is not to be seen")
         try:
@@ -303,27 +259,21 @@ class FillLoop:
             return Unknown(str(error))
         self.reservations[uuid] = reservations
         # The driver shows what a filler did for seconds after it has left to make room for this one.
-        ours = slot.filled or slot.wants or self._has_other_filler(slot, uuid)
-        if ours and reservations.filler is not None:
+        ours = filled or slot.wants
+        if ours:
             reservations = replace(reservations, filler=None)
         gpu, ignored = self._split_holders(slot, gpu, ours=ours)
         protection = None
         if self.protections:
             touched = Affected(uuids_with_cards([gpu]), labels=labels_with_cards([gpu]))
             protection = leave_alone(touched, self._world.clock.wall_s(), self.protections)
-        return sign(Scene(gpu, ignored, opened_by, reservations, protection, ours))
-
-    def _has_other_filler(self, slot: FillerSlot, uuid: str) -> bool:
-        """Return whether the filler of another slot is on the GPU."""
-        return any(other.marked for other in self._sharing[slot] if other is not slot and uuid in other.uuids)
+        return sign(Scene(gpu, ignored, reservations, protection, ours))
 
     def _split_holders(self, slot: FillerSlot, gpu: Gpu, *, ours: bool) -> tuple[Gpu, frozenset[int]]:
         """Return the GPU with its holders described, and the holders that the slot ignores."""
-        if isinstance(gpu.holders, Unknown) or not gpu.holders:
+        if isinstance(gpu.holders, Unknown):
             return gpu, frozenset()
         ignored = frozenset(holder.pid for holder in gpu.holders if self._is_ignored(slot, holder, ours=ours))
-        if all(holder.pid in ignored or holder.user is not NOT_ASKED for holder in gpu.holders):
-            return gpu, ignored
         described = tuple(
             holder if holder.pid in ignored or holder.user is not NOT_ASKED else self._world.proc.describe(holder)
             for holder in gpu.holders
@@ -342,7 +292,8 @@ class FillLoop:
 
     def _is_of_filler(self, pid: int) -> bool:
         """Return whether a process belongs to a filler of ours: whether one of our keepers is above it."""
-        return not self._keeper_pids().isdisjoint(self._lineage(pid))
+        keepers = {slot.filler.keeper for slot in self._slots if slot.filler is not None}
+        return not keepers.isdisjoint(self._lineage(pid))
 
     def _lineage(self, pid: int) -> tuple[int, ...]:
         """Return the process and those above it; nothing if it has ended. Read once a turn: many slots need it."""
@@ -350,9 +301,6 @@ class FillLoop:
         if line is None:
             line = self._lineages[pid] = self._world.proc.lineage(pid)
         return line
-
-    def _keeper_pids(self) -> set[int | None]:
-        return {slot.filler.keeper for slot in self._all_slots() if slot.filler is not None}
 
     def _say_limits(self) -> None:
         checks = self._presence_checks.values()
@@ -370,7 +318,3 @@ class FillLoop:
         if sentence not in self._said:
             self._said.add(sentence)
             self._say(sentence)
-
-
-def _share(one: FillerSlot, other: FillerSlot) -> bool:
-    return not set(one.uuids).isdisjoint(other.uuids)

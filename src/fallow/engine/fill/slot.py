@@ -1,4 +1,4 @@
-"""One slot for a filler: its GPUs, its state, its marks on them, and the filler itself."""
+"""One slot for a filler: its GPUs, its state, its marks on them, the filler itself, and what is reported of it."""
 
 import os
 from collections.abc import Callable
@@ -11,32 +11,29 @@ from fallow.actuators.claims.queue import Queue
 from fallow.core.board import FillerView
 from fallow.core.errors import FallowError
 from fallow.core.fillers import FillAction, FillVerb, Presence, Yield
+from fallow.core.findings import Verdict, gpu_key
 from fallow.core.gpu import Gpu
+from fallow.core.notices import Notice
 from fallow.core.reasons import Reason
 from fallow.core.reservations import Claim, Reservations
-from fallow.core.units import program_name
+from fallow.core.units import duration_for_people, program_name
 from fallow.core.unknown import Unknown
 from fallow.core.value import replace
-from fallow.engine.fill.slot_report import SlotReport
+from fallow.engine.fill.newcomers import HAS_BEGUN_CUDA, MONITORS, Newcomer
 from fallow.engine.fill.start import FillerLike, FillerSpec, FillerStarter
 from fallow.engine.history.run import Run
 from fallow.engine.machine.claim_holders import awake, claim_on, stands
-from fallow.policies.fill import FillLook, FillState, Phase, due_s, step
+from fallow.policies.fill import FillDecision, FillLook, FillState, Phase, due_s, step
 
 _RESUME_WITHIN_S = 60.0
 _KEEPER_ANSWERS_WITHIN_S = 8.0  # after 5 s it gives up on processes that cannot be killed, and reports them
+_GIVEN_UP_AFTER = 5  # failures in a row: then a notice is sent
 
 
 class FillerSlot:
     """GPUs that at most one filler uses at a time."""
 
-    def __init__(
-        self,
-        run: Run,
-        spec: FillerSpec,
-        gpus: tuple[Gpu, ...],
-        starter: FillerStarter,
-    ) -> None:
+    def __init__(self, run: Run, spec: FillerSpec, gpus: tuple[Gpu, ...], starter: FillerStarter) -> None:
         self.spec = spec
         self.gpus = gpus
         self.uuids = tuple(str(gpu.uuid) for gpu in gpus)
@@ -46,16 +43,23 @@ class FillerSlot:
         """Whether it would be on its GPUs now, if other fillers had left them."""
         self.retired: Reason | None = None
         """Why the slot is given up; None while it is in use."""
-        self._labels = tuple(gpu.label for gpu in gpus)
-        self.name = f"GPU{'' if len(gpus) == 1 else 's'} {','.join(self._labels)}"
+        labels = tuple(gpu.label for gpu in gpus)
+        self.name = f"GPU{'' if len(gpus) == 1 else 's'} {','.join(labels)}"
+        self._run = run
         self._world = run.world
         self._starter = starter
-        self._report = SlotReport(self, run)
         self._files: dict[str, ClaimFile] = {}
         self._queue = Queue(run.world.folder, stands(run.world), awake(run.world))
         self._marks: list[ClaimFile] = []
-        self._untold: list[Callable[[], None]] = []
         self._kill_sent_s: float | None = None
+        self._labels = labels
+        self._keys = [gpu_key(uuid) for uuid in self.uuids]
+        self._reason, self._since_s = Reason("not_read_yet"), run.world.clock.monotonic_s()
+        self._untold: list[Callable[[], None]] = []
+        self._left_alone = False
+        self._yielding_reason = self._reason
+        self._yields = 0
+        self._last_yield_s: float | None = None
 
     @property
     def filled(self) -> bool:
@@ -79,12 +83,17 @@ class FillerSlot:
             self._labels,
             self.uuids,
             self.state.phase.value,
-            self._report.reason,
-            max(0.0, now_s - self._report.since_s),
+            self._reason,
+            max(0.0, now_s - self._since_s),
             None if self.filler is None else self.filler.pid,
-            self._report.yields,
-            self._report.last_yield_s,
+            self._yields,
+            self._last_yield_s,
         )
+
+    def minds(self, newcomer: Newcomer) -> bool:
+        """Return whether the filler has to leave for who has opened a device node."""
+        begun = newcomer.opens >= (1 if self.spec.eager else HAS_BEGUN_CUDA)
+        return begun and newcomer.uuid in self.uuids and newcomer.names.isdisjoint(MONITORS.union(self.spec.ignore))
 
     def reservations(self, uuid: str) -> Reservations:
         """Return the claims and launches of others that wait for one of the GPUs."""
@@ -115,27 +124,27 @@ class FillerSlot:
         self.filler.listen()
         if self.filler.presence is not Presence.RUNNING:
             self._unmark()
-        self._report.notes_of(self.filler)
+        self._say_notes(self.filler)
         return self.filler.presence is not before
 
     def turn(self, at_s: float, against: Reason | Unknown | None, *, room: bool = True) -> None:
-        """Decide and act on one look. `report` tells it, after all slots: a slow journal must delay no yield."""
+        """Decide and act on one look. `report` says so, after all slots: a slow journal must delay no yield."""
         presence = Presence.ABSENT if self.filler is None else self.filler.presence
         ended = None if self.filler is None else self.filler.ended
         before = self.state
         decision = step(before, FillLook(at_s, against, presence, ended, room), self.spec.rules)
-        self.state, self.wants, self._report.reason = decision.state, decision.wants, decision.reason
+        self.state, self.wants, self._reason = decision.state, decision.wants, decision.reason
         if self.filler is not None and presence is Presence.ABSENT:
-            self._report.notes_of(self.filler)
+            self._say_notes(self.filler)
             self.filler.close()
             self.filler = None
         for action in decision.actions:
-            self._perform(action, at_s)
+            self._perform(action)
         self._kill_silent_keeper(at_s)
-        self._untold.append(partial(self._report.turn, before, decision, against))
+        self._untold.append(partial(self._report_turn, before, decision, against))
 
     def report(self) -> None:
-        """Write to the journal, and tell, what was done since the last report."""
+        """Write to the journal, and say, what was done since the last report."""
         untold, self._untold = self._untold, []
         for tell in untold:
             tell()
@@ -146,8 +155,15 @@ class FillerSlot:
         if self.spec.rules.manner is Yield.SUSPEND:
             self.spec = replace(self.spec, rules=replace(self.spec.rules, manner=Yield.TERM))
         if self.filler is not None and self.filler.presence is Presence.SUSPENDED:
-            self._report.say(f"its suspended filler is ended: {reason}")
+            self._say(f"its suspended filler is ended: {reason}")
             self.filler.kill()
+
+    def ask_to_end(self) -> None:
+        """Ask the filler to leave, before `end` waits for it, so that several leave at the same time."""
+        if self.filler is not None and self.filler.presence is Presence.RUNNING:
+            self.filler.ask()
+            action = partial(self._run.journal.action, self._subject, "ask to leave")
+            self._untold.append(lambda: action(Reason("fallow_ends"), self._keys))
 
     def end(self, until_s: float) -> None:
         """End the filler, by force after `until_s`. A suspended one stays suspended, and its pid is reported."""
@@ -155,18 +171,12 @@ class FillerSlot:
         if filler is None:
             return
         if filler.presence is Presence.SUSPENDED:
-            self._report.say(f"its filler stays suspended as pid {filler.pid}; to end it: kill {filler.pid}")
+            self._say(f"its filler stays suspended as pid {filler.pid}; to end it: kill {filler.pid}")
         else:
             self._wait_until_gone(filler, until_s)
         self._unmark()
         filler.close()
         self.filler = None
-
-    def ask_to_end(self) -> None:
-        """Ask the filler to leave, before `end` waits for it, so that several leave at the same time."""
-        if self.filler is not None and self.filler.presence is Presence.RUNNING:
-            self.filler.ask()
-            self._untold.append(self._report.asked_to_end)
 
     def kill(self) -> None:
         """Kill the filler, unless it is off its GPUs."""
@@ -188,7 +198,11 @@ class FillerSlot:
         """Return what is reserved of a GPU with our mark and nothing else."""
         return Reservations(filler=self._label)
 
-    def _perform(self, action: FillAction, at_s: float) -> None:
+    @property
+    def _subject(self) -> str:
+        return f"{self.spec.name} on {self.name}"
+
+    def _perform(self, action: FillAction) -> None:
         done = True
         match action.verb:
             case FillVerb.START:
@@ -203,9 +217,7 @@ class FillerSlot:
                 self._with_filler(lambda filler: filler.kill())
             case _:
                 assert_never(action.verb)
-        if self.state.phase is Phase.YIELDING and self.state.since_s == at_s:
-            self._report.yield_begins(at_s, action.reason)
-        self._untold.append(partial(self._report.action, action, done=done))
+        self._untold.append(partial(self._report_action, action, done=done))
 
     def _kill_silent_keeper(self, at_s: float) -> None:
         """Kill the filler together with a keeper that was ordered to kill it and has not answered in time."""
@@ -214,7 +226,7 @@ class FillerSlot:
         elif self._kill_sent_s is None:
             self._kill_sent_s = at_s
         elif at_s - self._kill_sent_s >= _KEEPER_ANSWERS_WITHIN_S and self.filler is not None:
-            self._report.say("the filler's keeper does not answer, so both are killed")
+            self._say("the filler's keeper does not answer, so both are killed")
             self._kill_sent_s = at_s
             self.filler.kill_with_keeper()
 
@@ -227,11 +239,11 @@ class FillerSlot:
                 return False
             start()
         except FallowError as error:
-            self._report.say(str(error))  # the next look finds no filler, and the pause is doubled
+            self._say(str(error))  # the next look finds no filler, and the pause is doubled
             self._unmark()
             return False
         if not self.state.failures:
-            self._report.say(f"{what}: {reason}")
+            self._say(f"{what}: {reason}")
         return True
 
     def _mark(self) -> bool:
@@ -243,6 +255,11 @@ class FillerSlot:
             self._marks.append(mark)
         return all(self.reservations(uuid).claim is None for uuid in self.uuids)
 
+    def _unmark(self) -> None:
+        for mark in self._marks:
+            mark.close()
+        self._marks.clear()
+
     def _start(self) -> None:
         self.filler = self._starter.start(self.spec, self.gpus)
 
@@ -253,11 +270,6 @@ class FillerSlot:
         if self.filler is not None:
             do(self.filler)
 
-    def _unmark(self) -> None:
-        for mark in self._marks:
-            mark.close()
-        self._marks.clear()
-
     def _wait_until_gone(self, filler: FillerLike, until_s: float) -> None:
         while filler.presence is not Presence.ABSENT and self._world.clock.monotonic_s() < until_s:
             filler.wait(until_s - self._world.clock.monotonic_s())
@@ -266,4 +278,54 @@ class FillerSlot:
             filler.wait(_KEEPER_ANSWERS_WITHIN_S)
         if filler.presence is not Presence.ABSENT:
             filler.kill_with_keeper()
-        self._report.notes_of(filler)
+        self._say_notes(filler)
+
+    def _say(self, sentence: str) -> None:
+        self._run.say(f"{self.name}: {sentence}")
+
+    def _say_notes(self, filler: FillerLike) -> None:
+        """Report the notes of the filler's keeper."""
+        for note in filler.notes:
+            self._say(note)
+        filler.notes.clear()
+
+    def _report_action(self, action: FillAction, *, done: bool) -> None:
+        result = "failed" if not done else "dry_run" if self._run.dry_run else "done"
+        self._run.report.tally.action(action.verb, result)
+        self._run.journal.action(self._subject, action.verb, action.reason, self._keys)
+
+    def _report_turn(self, before: FillState, decision: FillDecision, against: Reason | Unknown | None) -> None:
+        """Report what a decision changed."""
+        phase = decision.state.phase
+        if phase is not before.phase:
+            self._since_s = self._world.clock.monotonic_s()
+            self._run.journal.verdict(Verdict(self._subject, phase.value, decision.reason), self._keys)
+            self._report_phase(before, decision)
+        elif phase is Phase.QUIET and against is not None and not self._left_alone and self.retired is None:
+            self._run.journal.verdict(Verdict(self._subject, "left alone", decision.reason), self._keys)
+            self._say(f"left alone: {decision.because}")
+        self._left_alone = against is not None
+
+    def _report_phase(self, before: FillState, decision: FillDecision) -> None:
+        state = decision.state
+        if state.phase is Phase.YIELDING:
+            self._yields += 1
+            self._yielding_reason = decision.reason
+            self._say(f"giving it back: {decision.because}")
+        elif before.phase is Phase.YIELDING:
+            self._report_yield(max(0.0, (state.at_s or 0.0) - before.since_s), decision)
+        elif state.phase is Phase.BACKOFF and state.failures == 1:
+            self._say(f"the filler {decision.ended}; further ends are not reported")
+        elif state.phase is Phase.BACKOFF and state.failures == _GIVEN_UP_AFTER:
+            again = f"has ended soon after its start {state.failures} times in a row; {decision.because}"
+            self._say(f"the filler {again}")
+            self._run.report.notify(Notice("filler_given_up", self._keys[0], f"{self._subject} {again}"))
+
+    def _report_yield(self, took_s: float, decision: FillDecision) -> None:
+        self._last_yield_s = took_s
+        self._run.report.tally.yielded(self.spec.name, took_s)
+        took = f"{took_s * 1000:.0f} ms" if took_s < 1 else duration_for_people(took_s)
+        outcome = f"given back after {took}: {decision.because}"
+        because = f"{outcome}; because {self._yielding_reason}"
+        self._run.journal.outcome(self._subject, "yield", because, self._keys)
+        self._say(outcome)

@@ -30,7 +30,7 @@ from fallow.core.process import DEEPEST, Process
 from fallow.core.reservations import NOTHING_READ, Reservations
 from fallow.core.unknown import Unknown
 from fallow.core.value import replace, value
-from fallow.engine.machine.newcomers import MONITORS
+from fallow.engine.fill.newcomers import MONITORS
 from fallow.engine.machine.world import World
 from fallow.engine.owners.contact import Contact
 from fallow.engine.owners.known import KnownOwners

@@ -24,7 +24,7 @@ from fallow.core.ports import Depth
 from fallow.core.process import DEEPEST
 from fallow.core.unknown import Unknown
 from fallow.core.value import replace
-from fallow.engine.machine.newcomers import HAS_BEGUN_CUDA, MONITORS
+from fallow.engine.fill.newcomers import HAS_BEGUN_CUDA, MONITORS
 from fallow.engine.machine.world import World
 from fallow.readers.descriptors import mapped_files
 
