@@ -22,6 +22,7 @@ from tests.standin import CUDA_SONAME, SONAME, World, build
 from tests.waiting import end_group
 
 if TYPE_CHECKING:
+    from tests.harness import Machine
     from tests.real_slurm import Slurm
 
 _PR_SET_CHILD_SUBREAPER = 36
@@ -242,5 +243,15 @@ def slurm() -> "Iterator[Slurm]":
     from tests.real_slurm import Slurm
 
     made = Slurm()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def machine(tmp_path: pathlib.Path) -> "Iterator[Machine]":
+    """A machine with 2 scripted GPUs, whose time the test moves."""
+    from tests.harness import Machine
+
+    made = Machine(tmp_path)
     yield made
     made.close()

@@ -16,29 +16,13 @@ from fallow.engine.machine.clock import SystemClock
 from fallow.engine.machine.world import World
 from fallow.readers.nvml_reader import NvmlReader
 from fallow.readers.proc import Proc
-
-
-class DrivenClock:
-    """Time passes only when somebody waits, or when the test says so."""
-
-    def __init__(self) -> None:
-        self.now_s = 1000.0
-        self.wall_offset_s = 1.7e9
-
-    def monotonic_s(self) -> float:
-        return self.now_s
-
-    def wall_s(self) -> float:
-        return self.now_s + self.wall_offset_s
-
-    def sleep(self, seconds: float) -> None:
-        self.now_s += seconds
+from tests.harness import ManualClock
 
 
 class _BesideDriven(SystemClock):
     """Real time, ahead by what was driven: calls are bounded by it, and what is read seldom is read in time."""
 
-    def __init__(self, driven: DrivenClock) -> None:
+    def __init__(self, driven: ManualClock) -> None:
         self._driven = driven
 
     def monotonic_s(self) -> float:
@@ -48,7 +32,7 @@ class _BesideDriven(SystemClock):
 class DrivenReader:
     """The real eyes, whose calls are bounded by real time, with the driven time on what they see."""
 
-    def __init__(self, clock: DrivenClock, driver_limit_s: float) -> None:
+    def __init__(self, clock: ManualClock, driver_limit_s: float) -> None:
         self._clock = clock
         self._real = NvmlReader("driven", _BesideDriven(clock), Proc(), driver_limit_s)
 
@@ -86,7 +70,7 @@ class DrivenTree:
 class DrivenJob:
     """A job for so many seconds of driven time, unless somebody ends it."""
 
-    def __init__(self, clock: DrivenClock, seconds: float, pid: int | None = None) -> None:
+    def __init__(self, clock: ManualClock, seconds: float, pid: int | None = None) -> None:
         self.tree = DrivenTree(pid or os.getpid())
         self._clock = clock
         self._until_s = clock.now_s + seconds
@@ -104,7 +88,7 @@ class DrivenJob:
 class RecordingActions(ForegroundJobActions):
     """Remembers when it was asked to ask; that ends the job."""
 
-    def __init__(self, world: World, clock: DrivenClock, job: DrivenJob) -> None:
+    def __init__(self, world: World, clock: ManualClock, job: DrivenJob) -> None:
         super().__init__(world, job, Helpers(clock.monotonic_s))  # type: ignore[arg-type]
         self.asked: list[float] = []
         self._clock = clock
@@ -119,9 +103,9 @@ class RecordingActions(ForegroundJobActions):
         raise AssertionError("the job ends when it is asked")
 
 
-def driven_world(environ: dict[str, str], driver_limit_s: float = 2.0) -> tuple[World, DrivenClock]:
+def driven_world(environ: dict[str, str], driver_limit_s: float = 2.0) -> tuple[World, ManualClock]:
     """A world on the stand-in driver that the environment names, with a driven clock."""
-    clock = DrivenClock()
+    clock = ManualClock()
     world = World(environ, clock=clock)
     world.gpu_reader = DrivenReader(clock, driver_limit_s)
     return world, clock

@@ -11,7 +11,7 @@ from fallow.actuators.files import ofd_locks
 from fallow.core.process import Process
 from fallow.readers.claim_owner import ClaimOwners
 from fallow.readers.proc import Proc
-from tests.engine.driven import DrivenClock
+from tests.harness import ManualClock
 from tests.places import LIMIT_S
 
 BYTE = 2**62
@@ -34,7 +34,7 @@ def test_the_holder_of_the_lock_is_found_whoever_is_named_and_only_while_it_live
     child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE, pass_fds=[claim])
     os.close(claim)
     seen = os.open(path, os.O_RDWR)
-    clock = DrivenClock()
+    clock = ManualClock()
     owners = ClaimOwners(Proc(), clock)
     for named in (me, None, Process(child.pid, 1)):
         found = owners.owner(seen, BYTE, named)
@@ -47,7 +47,7 @@ def test_the_holder_of_the_lock_is_found_whoever_is_named_and_only_while_it_live
 
 
 def test_everybody_is_searched_every_half_minute_at_most(path: pathlib.Path) -> None:
-    seen, clock = os.open(path, os.O_RDWR), DrivenClock()
+    seen, clock = os.open(path, os.O_RDWR), ManualClock()
     owners = ClaimOwners(Proc(), clock)
     assert owners.owner(seen, BYTE, None) is None
     claim = os.open(path, os.O_RDWR)

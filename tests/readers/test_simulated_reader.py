@@ -19,7 +19,7 @@ from fallow.policies.pick import Wanted, refusal
 from fallow.readers.proc import Proc
 from fallow.readers.simulated_reader import SimulatedReader, machine
 from tests.conftest import Fallow
-from tests.engine.driven import DrivenClock
+from tests.harness import ManualClock
 from tests.places import LIMIT_S
 from tests.waiting import end
 
@@ -41,7 +41,7 @@ while True: time.sleep(0.05)
 Start = Callable[..., int]
 
 
-class SecondsOfWork(DrivenClock):
+class SecondsOfWork(ManualClock):
     """Driven time, in which a wait lasts until each of these has had its share of a CPU that may be busy."""
 
     def __init__(self, *pids: int) -> None:
@@ -122,7 +122,7 @@ def test_a_second_look_right_after_the_first_tells_the_same(simulated: Fallow, s
     clock = SecondsOfWork(busy)
     gpu_reader = SimulatedReader("here", clock, Proc(), simulated.environ)
     first = gpu_reader.look(Depth.ALL)
-    DrivenClock.sleep(clock, 0.01)
+    ManualClock.sleep(clock, 0.01)
     again = gpu_reader.look(Depth.ALL)
     assert [gpu.utilization for gpu in again.gpus] == [gpu.utilization for gpu in first.gpus]
     assert [judge(gpu).activity for gpu in again.gpus][:2] == [Activity.BUSY, Activity.IDLE], quiet

@@ -9,7 +9,7 @@ import pytest
 from fallow.core.unknown import Unknown
 from fallow.readers.proc import user_name
 from fallow.readers.terminals import Person, Terminals, terminal_name
-from tests.engine.driven import DrivenClock
+from tests.harness import ManualClock
 
 
 class Place:
@@ -17,7 +17,7 @@ class Place:
 
     def __init__(self, root: pathlib.Path) -> None:
         self.root = root
-        self.clock = DrivenClock()
+        self.clock = ManualClock()
         (root / "pts").mkdir()
         self.terminals = Terminals(self.clock, str(root / "sessions"), str(root))
 

@@ -48,8 +48,22 @@ class ProcessRow:
     """The kernel's letter: R, S, D, T, Z and a few more."""
 
 
+class Pidfds(Protocol):
+    """How a process is opened and signalled: by the kernel, or by what a test brings instead."""
+
+    def open(self, pid: int) -> int:
+        """Return a descriptor that names this process; raise ProcessLookupError if there is none."""
+
+    def send(self, fd: int, number: int) -> None:
+        """Signal the process; raise ProcessLookupError if it has ended, PermissionError if we may not."""
+
+
 class ProcessTable(Protocol):
     """The processes of this machine."""
+
+    @property
+    def pidfds(self) -> Pidfds | None:
+        """Return how these processes are signalled; None: by the kernel."""
 
     def whose_pids(self) -> str | None:
         """Return why its pids cannot be used for signals; None if they can."""

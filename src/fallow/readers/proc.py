@@ -12,7 +12,7 @@ from pwd import getpwuid
 from typing import Literal
 
 from fallow.core.gpu import Gpu, Holder
-from fallow.core.process import DEEPEST, ProcessRow
+from fallow.core.process import DEEPEST, Pidfds, ProcessRow
 from fallow.core.units import printable
 from fallow.core.unknown import Unknown
 from fallow.core.value import replace, value
@@ -58,6 +58,8 @@ class Stat(ProcessRow):
 
 class Proc(ProcMachine):
     """A /proc. Its root is a parameter, so that tests can bring their own."""
+
+    pidfds: Pidfds | None = None
 
     def __init__(self, root: str = "/proc") -> None:
         super().__init__(root)

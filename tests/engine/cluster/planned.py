@@ -29,7 +29,7 @@ from fallow.engine.history.run import Report, Run
 from fallow.engine.machine.world import World
 from fallow.policies.arbiter import ProtectRules
 from fallow.policies.cluster_gate import ClusterLadder, ClusterRule
-from tests.engine.driven import DrivenClock
+from tests.harness import ManualClock
 
 EVERY_S = 30.0
 GAP_S = 120.0
@@ -121,7 +121,7 @@ class PlannedEngine:
 class PlannedEyes:
     """Reads what a test wrote down."""
 
-    def __init__(self, clock: DrivenClock) -> None:
+    def __init__(self, clock: ManualClock) -> None:
         self._clock = clock
         self.gpus: list[GpuReading] = []
         self.trouble: Unknown | None = None
@@ -147,7 +147,7 @@ class PlannedCluster:
         dry_run: bool = False,
         background: frozenset[str] = frozenset(),
     ) -> None:
-        self.clock = DrivenClock()
+        self.clock = ManualClock()
         self.engine = PlannedEngine()
         self.eyes = PlannedEyes(self.clock)
         self.engine.in_metrics = self.eyes.nodes

@@ -21,7 +21,7 @@ from fallow.engine.history.run import Report, Run
 from fallow.engine.machine.world import World
 from fallow.policies.arbiter import ProtectRules
 from tests.engine.cluster.planned import EVERY_S, PlannedEngine, PlannedEyes, job, reading, rule
-from tests.engine.driven import DrivenClock
+from tests.harness import ManualClock
 from tests.length import MORE, PLANS
 
 IDLE_S, NOTICE_S, GRACE_S = 600.0, 300.0, 60.0
@@ -68,7 +68,7 @@ class Truth:
 class FaultyEngine(PlannedEngine):
     """Answers as the plan has it, and checks each action against what is true."""
 
-    def __init__(self, clock: DrivenClock) -> None:
+    def __init__(self, clock: ManualClock) -> None:
         super().__init__()
         self.clock = clock
         self.truth = {number: Truth() for number in JOBS}
@@ -159,7 +159,7 @@ class Plan:
     """Three jobs of two GPUs each, the loop over them, and what is true of them."""
 
     def __init__(self, journal: Journal) -> None:
-        self.clock = DrivenClock()
+        self.clock = ManualClock()
         self.engine = FaultyEngine(self.clock)
         self.eyes = FaultyEyes(self.clock)
         self.protections: list[Protection] = []

@@ -11,7 +11,7 @@ from fallow.engine.conditions.beside import Beside, Lanes
 from fallow.engine.machine.clock import SystemClock
 from tests.conftest import LIMIT_S
 from tests.engine.conditions.stage import conditions, job_of, told_by
-from tests.engine.driven import DrivenClock
+from tests.harness import ManualClock
 from tests.waiting import until
 
 
@@ -56,7 +56,7 @@ def test_a_pipe_is_not_opened_and_keeps_nobody_waiting(tmp_path: pathlib.Path) -
 
 
 def test_what_hangs_keeps_only_its_own_lane_waiting_and_is_unknown_after_a_while() -> None:
-    clock, told, forever = DrivenClock(), list[str](), threading.Event()
+    clock, told, forever = ManualClock(), list[str](), threading.Event()
     lanes = Lanes(clock, told.append)
     hangs = Beside(lanes, "hangs", lambda: forever.wait(LIMIT_S))
     works = Beside(lanes, "works", lambda: True)
@@ -77,7 +77,7 @@ def test_what_hangs_keeps_only_its_own_lane_waiting_and_is_unknown_after_a_while
 
 
 def test_an_answer_that_is_old_is_unknown_and_one_that_nobody_asked_for_is_read_anew() -> None:
-    clock, gate = DrivenClock(), threading.Event()
+    clock, gate = ManualClock(), threading.Event()
     answered = [True]
 
     def read() -> bool:

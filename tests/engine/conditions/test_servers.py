@@ -21,7 +21,7 @@ from fallow.engine.conditions.shared import Shared
 from fallow.engine.machine.clock import SystemClock
 from fallow.readers.proc import Proc
 from tests.engine.conditions.stage import conditions, job_of, told_by
-from tests.engine.driven import DrivenClock
+from tests.harness import ManualClock
 from tests.length import PLANS
 from tests.waiting import until
 
@@ -153,7 +153,7 @@ ANSWERS = st.lists(
 def test_no_answers_raise_and_a_no_needs_an_answer_that_says_it(
     drawn: list[HttpAnswer | Unknown | Exception],
 ) -> None:
-    clock = DrivenClock()
+    clock = ManualClock()
     servers = Servers(Proc(), Played(list(drawn)), Shared(AtOnce(clock, lambda _: None)))
     wanted = parse_job_condition("http:http://127.0.0.1:1/")
     assert isinstance(wanted, HttpBusy)

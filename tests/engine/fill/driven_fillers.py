@@ -3,13 +3,13 @@
 from fallow.core.fillers import Presence
 from fallow.core.gpu import Gpu
 from fallow.engine.fill.start import DryRunFiller, FillerSpec
-from tests.engine.driven import DrivenClock
+from tests.harness import ManualClock
 
 
 class DrivenFiller(DryRunFiller):
     """Leaves so long after it was asked."""
 
-    def __init__(self, clock: DrivenClock, leaves_in_s: float) -> None:
+    def __init__(self, clock: ManualClock, leaves_in_s: float) -> None:
         super().__init__()
         self._clock = clock
         self._leaves_in_s = leaves_in_s
@@ -32,7 +32,7 @@ class DrivenFiller(DryRunFiller):
 class DrivenFillerStarter:
     """Starts such fillers, and keeps them all."""
 
-    def __init__(self, clock: DrivenClock, leaves_in_s: float = 0.0) -> None:
+    def __init__(self, clock: ManualClock, leaves_in_s: float = 0.0) -> None:
         self.leaves_in_s = leaves_in_s
         self.started: list[tuple[FillerSpec, tuple[Gpu, ...], DrivenFiller]] = []
         self._clock = clock

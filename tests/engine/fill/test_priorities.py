@@ -27,15 +27,15 @@ from fallow.engine.machine.presence import PresenceRules
 from fallow.engine.machine.world import World
 from fallow.policies.fill import FillRules, Phase
 from tests.core.gpus import held, idle
-from tests.engine.driven import DrivenClock
 from tests.engine.fill.driven_fillers import DrivenFiller, DrivenFillerStarter
+from tests.harness import ManualClock
 from tests.length import examples
 
 CARDS = 3
 CALM_S = 60
 STATES = ("idle", "held", "unknown")
 HOUR_S = 3600.0
-BEGAN_WALL_S = DrivenClock().wall_s()
+BEGAN_WALL_S = ManualClock().wall_s()
 THIS_MINUTE = (minute_of_day(BEGAN_WALL_S), minute_of_day(BEGAN_WALL_S + 60))
 
 
@@ -64,7 +64,7 @@ class Machine:
     """Places on scripted cards, in driven time."""
 
     def __init__(self, folder: str, wishes: Sequence[Wish]) -> None:
-        self.clock = DrivenClock()
+        self.clock = ManualClock()
         self.world = World({"FALLOW_CLAIM_DIR": folder}, clock=self.clock)
         self.journal = Journal("/dev/null/nowhere", self.clock.wall_s, lambda _: None)
         self.told: list[str] = []
@@ -256,7 +256,7 @@ def test_a_slot_that_fails_keeps_no_other_from_its_turn_and_its_filler_is_killed
 class Watching(DrivenFiller):
     """Counts the rows of the journal when it is asked to leave."""
 
-    def __init__(self, clock: DrivenClock, journal: Journal) -> None:
+    def __init__(self, clock: ManualClock, journal: Journal) -> None:
         super().__init__(clock, 0.0)
         self._journal = journal
         self.rows = -1

@@ -27,7 +27,7 @@ from fallow.policies.guard import GuardRules
 from fallow.readers.proc import Proc
 from fallow.readers.terminals import Terminals
 from tests.core.gpus import held, idle
-from tests.engine.driven import DrivenClock
+from tests.harness import ManualClock
 
 WORK_S = 100.0
 EXPECTED_S = WORK_S + 300.0 + 60.0  # quiet, then the countdown; a tick speaks for the second before it
@@ -41,7 +41,7 @@ class TimeIsUp(Exception):
 class ScriptedReader:
     """Sees what a script says for each moment."""
 
-    def __init__(self, clock: DrivenClock, script: Script, until_s: float) -> None:
+    def __init__(self, clock: ManualClock, script: Script, until_s: float) -> None:
         self._clock = clock
         self._began_s = clock.now_s
         self._script = script
@@ -71,7 +71,7 @@ class ScriptedReader:
 class RecordingPower:
     """Remembers when it was told to act."""
 
-    def __init__(self, clock: DrivenClock) -> None:
+    def __init__(self, clock: ManualClock) -> None:
         self.done_at_s: list[float] = []
         self._clock = clock
 
@@ -90,7 +90,7 @@ class Machine:
     """A guarded machine whose time the test drives."""
 
     def __init__(self, folder: pathlib.Path) -> None:
-        self.clock = DrivenClock()
+        self.clock = ManualClock()
         self.folder = folder
         self.world = World({"FALLOW_CLAIM_DIR": str(folder / "claims")}, clock=self.clock)
         self.power = RecordingPower(self.clock)

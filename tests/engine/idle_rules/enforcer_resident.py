@@ -27,7 +27,8 @@ from fallow.engine.owners.known import KnownOwners
 from fallow.engine.park.parking import Parking
 from fallow.readers.proc import Proc
 from fallow.readers.terminals import Terminals
-from tests.engine.driven import DrivenClock, DrivenReader
+from tests.engine.driven import DrivenReader
+from tests.harness import ManualClock
 from tests.places import REPOSITORY
 
 
@@ -92,7 +93,7 @@ class House:
         sessions: str = "/nowhere",
     ) -> None:
         """`eyes`: given with each turn, the stand-in `driver`'s in driven time, or `simulated` in real time."""
-        self.driven = DrivenClock()
+        self.driven = ManualClock()
         real = gpu_reader == "simulated"
         self.clock = SystemClock() if real else self.driven
         simulate = None if gpu_reader == "driver" else "4xH100"

@@ -20,13 +20,14 @@ from fallow.engine.jobs.supervisor import Supervisor
 from fallow.engine.jobs.usage import UsageMeter
 from fallow.policies.idle import IdleRules
 from fallow.policies.stuck import StuckRules
-from tests.engine.driven import DrivenClock, DrivenJob, RecordingActions, driven_world
+from tests.engine.driven import DrivenJob, RecordingActions, driven_world
+from tests.harness import ManualClock
 
 
 class PausingJob(DrivenJob):
     """Lets the test in at certain moments."""
 
-    def __init__(self, clock: DrivenClock, seconds: float, pauses: list[float]) -> None:
+    def __init__(self, clock: ManualClock, seconds: float, pauses: list[float]) -> None:
         super().__init__(clock, seconds)
         self._began_s = clock.now_s
         self._driven = clock

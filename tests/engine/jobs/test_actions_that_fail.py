@@ -24,8 +24,8 @@ from fallow.engine.machine.world import World
 from fallow.policies.guard import GuardRules
 from tests.conftest import Fallow
 from tests.core.gpus import idle
-from tests.engine.driven import DrivenClock
 from tests.engine.guard.test_guard import ScriptedReader, TimeIsUp, works_then_rests
+from tests.harness import ManualClock
 from tests.places import LIMIT_S
 
 NOBODY_LISTENS = "http://127.0.0.1:1/"
@@ -36,7 +36,7 @@ class Guarded:
 
     def __init__(self, folder: pathlib.Path) -> None:
         self.folder = folder
-        self.clock = DrivenClock()
+        self.clock = ManualClock()
         self.log = folder / "log"
         self.log.touch()
         (folder / "bin").mkdir()

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from fallow.core.findings import Outcome
 from fallow.engine.jobs.before_ask import Beside, Step, Steps, Wait
 from fallow.engine.machine.clock import SystemClock
-from tests.engine.driven import DrivenClock
+from tests.harness import ManualClock
 from tests.length import examples
 from tests.places import LIMIT_S
 from tests.waiting import until
@@ -55,7 +55,7 @@ def test_each_step_begins_when_the_one_before_is_over_and_a_failure_keeps_none_o
 
 
 def test_work_that_never_ends_is_over_after_its_time() -> None:
-    clock, stuck = DrivenClock(), threading.Event()
+    clock, stuck = ManualClock(), threading.Event()
 
     def work() -> Outcome:
         stuck.wait(LIMIT_S)

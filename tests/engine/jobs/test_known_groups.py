@@ -12,7 +12,7 @@ import pytest
 from fallow.core.unknown import Unknown
 from fallow.engine.jobs.known_groups import Found, KnownGroups
 from fallow.readers.accounts import group_names, group_number, groups_of
-from tests.engine.driven import DrivenClock
+from tests.harness import ManualClock
 from tests.places import LIMIT_S, REPOSITORY
 
 ME = getpass.getuser()
@@ -51,7 +51,7 @@ def test_without_such_a_user_or_group_it_is_unknown() -> None:
 
 def test_groups_are_looked_up_again_after_minutes_and_a_failure_is_said_once() -> None:
     answers: list[Found] = [Unknown("the database does not answer"), frozenset({"staff"})]
-    clock, said, asked = DrivenClock(), list[str](), list[str]()
+    clock, said, asked = ManualClock(), list[str](), list[str]()
 
     def look_up(user: str, _groups: Sequence[str]) -> Found:
         asked.append(user)

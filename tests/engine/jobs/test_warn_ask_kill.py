@@ -26,7 +26,7 @@ from fallow.engine.machine.world import World
 from fallow.policies.idle import IdleRules
 from tests.conftest import Fallow
 from tests.core.gpus import GIB, held
-from tests.engine.driven import DrivenClock
+from tests.harness import ManualClock
 
 HOST = "node07"
 RULE = {"name": "cluster", "act": True, "idle_for": "20s", "warmup": "0s", "warn_before": "10s", "grace": "5s"}
@@ -111,7 +111,7 @@ class Cluster:
     def __init__(
         self, folder: pathlib.Path, scheduler: Scheduler, *rules: Mapping[str, object], dry_run: bool = False
     ) -> None:
-        self.clock = DrivenClock()
+        self.clock = ManualClock()
         self.world = World(Fallow(folder).environ, clock=self.clock)
         self.journal = Journal(str(folder / "journal"), self.clock.wall_s, lambda _: None)
         self.said: list[str] = []
@@ -328,7 +328,7 @@ def test_a_process_that_joins_the_job_while_it_is_parked_is_judged_from_the_begi
     parked: bool, tmp_path: pathlib.Path
 ) -> None:
     """It was neither parked nor stopped as long as it idled, or was stopped without a warning."""
-    scheduler, clock = Scheduler(deaf=True), DrivenClock()
+    scheduler, clock = Scheduler(deaf=True), ManualClock()
     world = World(Fallow(tmp_path).environ, clock=clock)
     run = Run(world, Journal(str(tmp_path / "journal"), clock.wall_s, lambda _: None), Report(lambda _: None), False)
     parker = Parked(ParkResult(parked, "as drawn"))

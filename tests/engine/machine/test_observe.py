@@ -10,8 +10,8 @@ from fallow.core.value import replace
 from fallow.engine.machine.observe import look_once, watch
 from fallow.engine.machine.world import World
 from tests.core.gpus import held, idle
-from tests.engine.driven import DrivenClock
 from tests.engine.guard.test_guard import ScriptedReader
+from tests.harness import ManualClock
 
 QUIET_BUS = {"pcie_rx_bytes_per_s": 0.0, "pcie_tx_bytes_per_s": 0.0}
 
@@ -33,7 +33,7 @@ def works() -> Gpu:
 
 def world_of(gpus: list[Gpu], folder: pathlib.Path) -> World:
     """Rests for ten seconds, then does what it does."""
-    clock = DrivenClock()
+    clock = ManualClock()
     world = World({"FALLOW_CLAIM_DIR": str(folder / "claims")}, clock=clock)
     world.gpu_reader = ScriptedReader(clock, lambda passed_s: [rests()] if passed_s < 10 else gpus, 1e9)
     return world
@@ -56,7 +56,7 @@ def test_a_card_that_works_flat_out_is_never_stuck(tmp_path: pathlib.Path) -> No
 
 
 def test_one_look_calls_nothing_stuck_and_witnesses_no_time(tmp_path: pathlib.Path) -> None:
-    clock = DrivenClock()
+    clock = ManualClock()
     world = World({"FALLOW_CLAIM_DIR": str(tmp_path / "claims")}, clock=clock)
     world.gpu_reader = ScriptedReader(clock, lambda _: [hangs()], 1e9)
     gpu = look_once(world).gpus[0]
@@ -72,7 +72,7 @@ def test_witnessed_time_grows_while_nothing_changes_and_starts_anew_when_it_does
 
 def test_a_job_that_works_every_third_second_is_busy_all_the_time(tmp_path: pathlib.Path) -> None:
     """F11"""
-    clock = DrivenClock()
+    clock = ManualClock()
     world = World({"FALLOW_CLAIM_DIR": str(tmp_path / "claims")}, clock=clock)
     world.gpu_reader = ScriptedReader(clock, lambda passed_s: [works() if round(passed_s) % 3 == 0 else rests()], 1e9)
     statuses = list(itertools.islice(watch(world, 1.0), 60))
@@ -82,7 +82,7 @@ def test_a_job_that_works_every_third_second_is_busy_all_the_time(tmp_path: path
 
 def test_what_stops_is_idle_from_the_moment_it_stopped(tmp_path: pathlib.Path) -> None:
     """F11"""
-    clock = DrivenClock()
+    clock = ManualClock()
     world = World({"FALLOW_CLAIM_DIR": str(tmp_path / "claims")}, clock=clock)
     world.gpu_reader = ScriptedReader(clock, lambda passed_s: [works() if passed_s < 10 else rests()], 1e9)
     statuses = list(itertools.islice(watch(world, 1.0), 60))
@@ -99,7 +99,7 @@ def shared(*pids: int) -> Gpu:
 def test_who_comes_to_a_card_on_which_another_sits_idle_is_not_idle_at_once_nor_for_what_was_before(
     tmp_path: pathlib.Path,
 ) -> None:
-    clock = DrivenClock()
+    clock = ManualClock()
     world = World({"FALLOW_CLAIM_DIR": str(tmp_path / "claims")}, clock=clock)
     world.gpu_reader = ScriptedReader(
         clock, lambda passed_s: [shared(100, 200) if passed_s >= 60 else shared(100)], 1e9
@@ -112,7 +112,7 @@ def test_who_comes_to_a_card_on_which_another_sits_idle_is_not_idle_at_once_nor_
 
 
 def test_who_leaves_an_idle_card_makes_it_no_less_idle_and_who_comes_again_is_new(tmp_path: pathlib.Path) -> None:
-    clock = DrivenClock()
+    clock = ManualClock()
     world = World({"FALLOW_CLAIM_DIR": str(tmp_path / "claims")}, clock=clock)
     world.gpu_reader = ScriptedReader(
         clock, lambda passed_s: [shared(100) if 20 <= passed_s < 60 else shared(100, 200)], 1e9
@@ -125,7 +125,7 @@ def test_who_leaves_an_idle_card_makes_it_no_less_idle_and_who_comes_again_is_ne
 
 def test_the_first_sight_of_a_hang_says_so_and_for_how_long_that_must_hold(tmp_path: pathlib.Path) -> None:
     """F12"""
-    clock = DrivenClock()
+    clock = ManualClock()
     world = World({"FALLOW_CLAIM_DIR": str(tmp_path / "claims")}, clock=clock)
     world.gpu_reader = ScriptedReader(clock, lambda _: [hangs()], 1e9)
     (once,) = look_once(world).gpus
@@ -139,19 +139,19 @@ def test_the_first_sight_of_a_hang_says_so_and_for_how_long_that_must_hold(tmp_p
 
 def test_one_look_at_what_seems_full_and_draws_little_waits_for_the_counters(tmp_path: pathlib.Path) -> None:
     """F12: counters need two looks, so where they would tell a hang from work, `status` takes the second."""
-    clock = DrivenClock()
+    clock = ManualClock()
     world = World({"FALLOW_CLAIM_DIR": str(tmp_path / "claims")}, clock=clock)
     first = replace(hangs(), counters=NEEDS_TWO_LOOKS, recent=Recent(14.0, 0.4, 1.0))
     world.gpu_reader = ScriptedReader(clock, lambda passed_s: [first if passed_s == 0 else hangs()], 1e9)
     assert look_once(world).gpus[0].because.startswith("looks stuck: ")
-    clock = DrivenClock()
+    clock = ManualClock()
     world = World({"FALLOW_CLAIM_DIR": str(tmp_path / "claims")}, clock=clock)
     world.gpu_reader = ScriptedReader(clock, lambda passed_s: [first if passed_s == 0 else works()], 1e9)
     assert "stuck" not in look_once(world).gpus[0].because
 
 
 def test_a_card_that_was_given_back_does_not_hang_for_the_next_who_comes(tmp_path: pathlib.Path) -> None:
-    clock = DrivenClock()
+    clock = ManualClock()
     world = World({"FALLOW_CLAIM_DIR": str(tmp_path / "claims")}, clock=clock)
     world.gpu_reader = ScriptedReader(clock, lambda passed_s: [idle() if 50 <= passed_s < 55 else hangs()], 1e9)
     seen = activities(list(itertools.islice(watch(world, 1.0), 100)))

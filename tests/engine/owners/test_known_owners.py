@@ -15,14 +15,14 @@ from fallow.engine.machine.world import World
 from fallow.engine.owners.contact import Contact, Recent, contact
 from fallow.readers.owners.traces import trace
 from tests.conftest import Fallow
-from tests.engine.driven import DrivenClock
+from tests.harness import ManualClock
 from tests.real_owners import Jupyter, eventually
 
 
 @pytest.mark.engine
 @pytest.mark.more
 def test_a_server_is_asked_once_for_all_its_kernels(fallow: Fallow, tmp_path: pathlib.Path) -> None:
-    clock = DrivenClock()
+    clock = ManualClock()
     world, recent = World(fallow.environ, clock=clock), Recent(clock)
     server = Jupyter(tmp_path / "jupyter", fallow.environ)
 

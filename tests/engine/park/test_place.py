@@ -13,7 +13,7 @@ from fallow.core.reservations import Claim
 from fallow.engine.machine.claim_holders import claim_of
 from fallow.engine.machine.world import World
 from fallow.engine.park.place import kept_free
-from tests.engine.driven import DrivenClock
+from tests.harness import ManualClock
 
 ME = Process(os.getpid(), 1)
 JOB = ParkedJob(ME, (ME,), "eve", "job 1 (python)", (("GPU-1", 1),), 0.0)
@@ -21,7 +21,7 @@ JOB = ParkedJob(ME, (ME,), "eve", "job 1 (python)", (("GPU-1", 1),), 0.0)
 
 def test_without_the_claim_a_job_is_not_woken(tmp_path: pathlib.Path) -> None:
     environ = {"FALLOW_CLAIM_DIR": str(tmp_path / "claims"), "FALLOW_STATE_DIR": str(tmp_path / "state")}
-    world = World(environ, clock=DrivenClock())
+    world = World(environ, clock=ManualClock())
     others = take(world.folder, "GPU-1", Claim(False, os.getpid(), "vic", "train", 0.0))
     assert others is not None
     with pytest.raises(FallowError, match="somebody has claimed it"), kept_free(world, JOB):

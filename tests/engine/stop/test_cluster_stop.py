@@ -20,7 +20,7 @@ from fallow.engine.machine.world import World
 from fallow.engine.stop.cluster_stop import ClusterStop
 from fallow.policies.cluster_gate import was_started_again
 from tests.engine.cluster.planned import PlannedEngine, job
-from tests.engine.driven import DrivenClock
+from tests.harness import ManualClock
 
 SEVEN = OneClusterJob("slurm:7")
 
@@ -31,7 +31,7 @@ class Stopping:
     def __init__(self, folder: pathlib.Path) -> None:
         self.engine = PlannedEngine()
         self.engine.jobs = [job(7), job(8)]
-        clock = DrivenClock()
+        clock = ManualClock()
         environ = {"FALLOW_CLAIM_DIR": str(folder / "claims"), "FALLOW_STATE_DIR": str(folder / "state")}
         self.world = World({**environ, "HOME": str(folder)}, clock=clock)
         self.journal = Journal(str(folder / "state"), clock.wall_s, print)

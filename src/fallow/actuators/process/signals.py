@@ -15,7 +15,7 @@ from contextlib import suppress
 from types import TracebackType
 
 from fallow.core.errors import NotPermitted
-from fallow.core.process import Process, ProcessTable
+from fallow.core.process import Pidfds, Process, ProcessTable
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_DUMPABLE = 4
@@ -35,12 +35,23 @@ def demand_own_pids(table: ProcessTable) -> None:
         raise NotPermitted(why)
 
 
+class KernelPidfds:
+    """The pidfds of the kernel."""
+
+    open = staticmethod(os.pidfd_open)
+    send = staticmethod(signal.pidfd_send_signal)
+
+
+_KERNEL = KernelPidfds()
+
+
 class Handle:
     """The pidfd of one process: a signal sent through it can reach no other."""
 
-    def __init__(self, process: Process, fd: int) -> None:
+    def __init__(self, process: Process, fd: int, pidfds: Pidfds) -> None:
         self.process = process
         self.fd = fd
+        self._pidfds = pidfds
 
     @classmethod
     def open(cls, table: ProcessTable, process: Process, never: Container[int]) -> "Handle | None":
@@ -48,20 +59,21 @@ class Handle:
         if process.pid in never:
             raise NotPermitted(f"fallow never signals pid {process.pid}: it is fallow's own, or one that it lives by")
         demand_own_pids(table)
+        pidfds = table.pidfds or _KERNEL
         try:
-            fd = os.pidfd_open(process.pid)
+            fd = pidfds.open(process.pid)
         except ProcessLookupError:
             return None
         stat = table.stat(process.pid)
         if stat is None or stat.birth != process.birth:
             os.close(fd)
             return None
-        return cls(process, fd)
+        return cls(process, fd, pidfds)
 
     def send(self, number: int) -> bool:
         """Signal the process; return False if it has ended, raise PermissionError if we may not."""
         try:
-            signal.pidfd_send_signal(self.fd, number)
+            self._pidfds.send(self.fd, number)
         except ProcessLookupError:
             return False
         return True

@@ -1,6 +1,6 @@
 """Build the filler slots and guards of a config; those that exist already and have not changed are kept."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from fallow.actuators.process import spawn
 from fallow.core.errors import FallowError, WrongUsage
@@ -14,23 +14,39 @@ from fallow.engine.config.rules import Guard
 from fallow.engine.fill.compose import filler_slot, filler_starter
 from fallow.engine.fill.log_file import outputs_are_pipes
 from fallow.engine.fill.slot import FillerSlot
+from fallow.engine.fill.start import FillerStarter
 from fallow.engine.guard.compose import guard_loop
 from fallow.engine.guard.guard import GuardLoop
 from fallow.engine.history.run import Report, Run
 from fallow.engine.jobs.executor import InThread
+from fallow.engine.jobs.perform import HostActuators, host_actuators
 from fallow.engine.machine.observe import MISSED_LOOKS
 from fallow.readers.accounts import run_as
+
+
+class Actuators:
+    """What a daemon acts with, besides signals. Tests bring their own."""
+
+    def __init__(
+        self,
+        fillers: Callable[[Run], FillerStarter] = filler_starter,
+        host: Callable[..., HostActuators] = host_actuators,
+    ) -> None:
+        """`fillers` returns what starts fillers, `host` what controls power, runs commands and sends notices."""
+        self.fillers = fillers
+        self.host = host
 
 
 class DaemonBuilder:
     """Builds filler slots and guards, all with the same starter of fillers."""
 
-    def __init__(self, run: Run) -> None:
+    def __init__(self, run: Run, actuators: Actuators) -> None:
         self._run = run
+        self._actuators = actuators
         self._world = run.world
         self._said: set[str] = set()
         spawn.keep_the_ends_of_children()  # here, because only the main thread may
-        self._starter = filler_starter(run)
+        self._starter = actuators.fillers(run)
 
     def slots(self, config: Config, gpus: Sequence[Gpu], before: Sequence[FillerSlot]) -> list[FillerSlot]:
         """Return all slots, those with precedence first. A slot whose process would be the same is kept."""
@@ -71,6 +87,7 @@ class DaemonBuilder:
             unless=guard.unless,
             user=guard.user,
             executor=InThread(f"fallow-guard-{guard.name}"),
+            host=self._actuators.host,
             refuses=False,  # the config was checked already; checking at every reload would delay a yield
         )
         return guard, loop

@@ -24,7 +24,7 @@ from fallow.engine.conditions.job import JobConditions
 from fallow.engine.config.location import first_there
 from fallow.engine.config.model import Config
 from fallow.engine.config.rules import Guard
-from fallow.engine.daemon.build import DaemonBuilder
+from fallow.engine.daemon.build import Actuators, DaemonBuilder
 from fallow.engine.daemon.publisher import Publisher
 from fallow.engine.daemon.reload import Reloaded, Requests
 from fallow.engine.fill.loop import FillLoop
@@ -65,6 +65,7 @@ class Daemon:
         file: str | None = None,
         places: Sequence[str] = (),
         dry_run: bool = False,
+        actuators: Actuators | None = None,
     ) -> None:
         """`load` reads the config, now and at every reload.
 
@@ -96,7 +97,7 @@ class Daemon:
         self.parking = Parking(run, self._owners)
         self._enforcer = ProcessRules(run, self._owners, self._conditions, self.parking)
         self._lost_gpus = LostGpus(run)
-        self._builder = DaemonBuilder(run)
+        self._builder = DaemonBuilder(run, actuators or Actuators())
         self._uuids: frozenset[str] = frozenset()
         self._guards: list[tuple[Guard, GuardLoop]] = []
         self._fill_loop = FillLoop(run, (), alert=self._delay_publishing)

@@ -1,13 +1,13 @@
 """Put together the parts of a guard, for `fallow guard`, the daemon and the older tools alike."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from fallow.engine.conditions.machine import parse_unless
 from fallow.engine.guard.attached import Attached, DryRunAttached
 from fallow.engine.guard.guard import GuardLoop
 from fallow.engine.history.run import Run
 from fallow.engine.jobs.executor import Executor, Inline
-from fallow.engine.jobs.perform import host_actuators, nobody_to_signal, refuse, shortcomings
+from fallow.engine.jobs.perform import HostActuators, host_actuators, nobody_to_signal, refuse, shortcomings
 from fallow.policies.guard import GuardRules
 
 
@@ -21,6 +21,7 @@ def guard_loop(
     unless: Sequence[str] = (),
     user: str | None = None,
     executor: Executor | None = None,
+    host: Callable[..., HostActuators] = host_actuators,
     armed: bool = False,
     refuses: bool = True,
 ) -> GuardLoop:
@@ -31,7 +32,7 @@ def guard_loop(
     """
     signalled = DryRunAttached if run.dry_run else Attached
     attached = None if attach is None else signalled(run.world, attach)
-    actuators = host_actuators(run.world, dry_run=run.dry_run, user=user)
+    actuators = host(run.world, dry_run=run.dry_run, user=user)
     if refuses:
         signals = nobody_to_signal if attached is None else attached.shortcoming
         found = shortcomings(rules.actions, actuators, run.world.environ, signals)

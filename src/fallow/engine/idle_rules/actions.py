@@ -213,6 +213,7 @@ class _RecentTable:
         self._now = monotonic_s
         self._rows: Sequence[ProcessRow] = ()
         self._read_s = -_TABLE_LASTS_S
+        self.pidfds = table.pidfds
         self.stat = table.stat
         self.ancestors = table.ancestors
         self.command = table.command

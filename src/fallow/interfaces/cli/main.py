@@ -13,6 +13,7 @@ from types import ModuleType
 
 from fallow.core.did_you_mean import did_you_mean
 from fallow.core.errors import ConfigWrong, FallowError, NotEnoughGpus, PartMissing, WrongUsage
+from fallow.core.ports import Clock
 from fallow.engine.machine.clock import SystemClock
 from fallow.engine.machine.world import World
 from fallow.interfaces.cli.options import SIMULATE_DEFAULT, Parser, common
@@ -52,14 +53,15 @@ _KILLED_BY = 128
 _SIGPIPE = 13
 
 
-def main(argv: Sequence[str]) -> int:
+def main(argv: Sequence[str], clock: Clock | None = None) -> int:
     """Run one command, and return its exit code."""
-    voice = Stderr(SystemClock().wall_s)
+    clock = SystemClock() if clock is None else clock
+    voice = Stderr(clock.wall_s)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a locale without our letters
     try:
-        code = _main(list(argv), voice)
+        code = _main(list(argv), voice, clock)
         print(end="", flush=True)
     except FallowError as error:
         voice.error(str(error))
@@ -93,7 +95,7 @@ def _own_mistake(error: Exception, voice: Stderr) -> int:
     return FallowError.exit_code
 
 
-def _main(argv: list[str], voice: Stderr) -> int:
+def _main(argv: list[str], voice: Stderr, clock: Clock) -> int:
     before, name, after, command = _split(_help_as_option(argv))
     words = [*before, *after]
     voice.as_json = "--log-format=json" in words or ("--log-format", "json") in pairwise(words)
@@ -114,7 +116,7 @@ def _main(argv: list[str], voice: Stderr) -> int:
     args.command = command
     args.words = words
     voice.verbose = getattr(args, "verbose", False)
-    world = World(os.environ, simulate=getattr(args, "simulate", None))
+    world = World(os.environ, simulate=getattr(args, "simulate", None), clock=clock)
     if not gc.isenabled():
         gc.freeze()
         gc.enable()
