@@ -4,7 +4,6 @@ import os
 import time
 from collections.abc import Sequence
 
-from fallow.actuators.process.helpers import Helpers
 from fallow.core.actions import Ask, Kill
 from fallow.core.findings import Outcome
 from fallow.core.gpu import Gpu, Snapshot
@@ -89,7 +88,7 @@ class RecordingActions(ForegroundJobActions):
     """Remembers when it was asked to ask; that ends the job."""
 
     def __init__(self, world: World, clock: ManualClock, job: DrivenJob) -> None:
-        super().__init__(world, job, Helpers(clock.monotonic_s))  # type: ignore[arg-type]
+        super().__init__(world, job)  # type: ignore[arg-type]
         self.asked: list[float] = []
         self._clock = clock
         self._job = job

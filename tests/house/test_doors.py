@@ -49,7 +49,7 @@ def users_of(*names: str) -> set[str]:
         (
             "asks the time",
             ("time", "datetime.now", "datetime.utcnow"),
-            {"engine/machine/clock.py"},
+            {"engine/machine/clock.py", "actuators/process/programs.py"},
         ),
         ("speaks to the driver", ("fallow.readers.nvml_library",), {"readers/nvml.py"}),
         (
@@ -76,7 +76,7 @@ def users_of(*names: str) -> set[str]:
         (
             "starts programs",
             ("subprocess", "os.execve", "os.fork", "os.posix_spawn", "os.system"),
-            {"actuators/process/spawn.py"},
+            {"actuators/process/spawn.py", "actuators/process/programs.py"},
         ),
         ("signals", ("os.kill", "os.killpg", "signal.pidfd_send_signal"), {"actuators/process/signals.py"}),
         ("listens to files", ("inotify_simple",), {"actuators/claims/queue.py", "readers/file_events.py"}),

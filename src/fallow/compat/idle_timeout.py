@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping, Sequence
 
 from fallow.actuators.process import spawn
 from fallow.actuators.process.foreground_job import end_as
-from fallow.actuators.process.helpers import Helpers
 from fallow.core.actions import signal_name
 from fallow.core.arguments import ArgumentParser
 from fallow.core.gpu import Snapshot
@@ -56,8 +55,7 @@ def main(words: Sequence[str], world: World, tell: Callable[[str], None]) -> int
             f"window_size={window_s:g}"
         )
         program = (path, args.exec_command_and_args, world.environ)
-        helpers = Helpers(world.clock.monotonic_s)
-        result = supervise(run, program, gpus, watch, helpers, lambda source: _Samples(source, args, log))
+        result = supervise(run, program, gpus, watch, lambda source: _Samples(source, args, log))
     for sentence in result.still_held:
         log.warning(sentence)
     if result.going_on:

@@ -15,10 +15,8 @@ from hypothesis import strategies as st
 
 from fallow.actuators.host.hooks import DryRunHooks, SystemHooks
 from fallow.actuators.host.send_notice import deliver
-from fallow.actuators.process.helpers import Helpers
 from fallow.core.findings import Outcome
 from fallow.core.plain_text import as_plain
-from fallow.engine.machine.clock import SystemClock
 from fallow.readers.accounts import account
 from tests.places import LIMIT_S
 from tests.policies.histories import modest
@@ -28,7 +26,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 
 
 def hooks(**limits: float) -> SystemHooks:
-    return SystemHooks(Helpers(SystemClock().monotonic_s), os.environ, **limits)
+    return SystemHooks(os.environ, **limits)
 
 
 @pytest.mark.parametrize(
@@ -49,7 +47,7 @@ def test_what_a_command_of_another_user_prints_is_not_told() -> None:
     """Everybody reads the outcome; that of the daemon's own command is the administrator's to word."""
     worker = account("daemon")
     assert worker is not None
-    theirs = SystemHooks(Helpers(SystemClock().monotonic_s), os.environ, (worker, {"PATH": os.defpath}))
+    theirs = SystemHooks(os.environ, (worker, {"PATH": os.defpath}))
     assert theirs.run_command("echo PASSWORD; exit 3", os.environ) == Outcome(False, "'echo' ended with exit code 3")
 
 

@@ -8,8 +8,6 @@ import pytest
 
 from fallow.actuators.host.power import DryRunPower, PowerAction, SystemPower
 from fallow.actuators.host.write_terminals import write_to
-from fallow.actuators.process.helpers import Helpers
-from fallow.engine.machine.clock import SystemClock
 
 SHUTDOWN, REBOOT = PowerAction.SHUTDOWN, PowerAction.REBOOT
 
@@ -32,7 +30,7 @@ class Machine:
         return self.calls.read_text().splitlines() if self.calls.exists() else []
 
     def power(self, terminals: tuple[str, ...] = ()) -> SystemPower:
-        return SystemPower(Helpers(SystemClock().monotonic_s), self.environ, lambda: terminals)
+        return SystemPower(self.environ, lambda: terminals)
 
 
 @pytest.fixture

@@ -67,15 +67,6 @@ def test_children_that_the_wrapper_had_before_are_not_the_jobs() -> None:
         assert is_alive(stranger)
 
 
-def test_what_a_hook_left_running_is_not_the_jobs() -> None:
-    with play(wrapped("hook", job("double_fork"))) as scene:
-        assert scene.line() == "ready"
-        scene.tell("end")
-        hook = int(str(scene.line()).split()[-1])
-        assert "wrapper: survivors []" in scene.rest()
-        assert is_alive(hook)
-
-
 def test_a_tree_that_we_did_not_start_ends_from_a_process_that_was_named() -> None:
     with play(job("five_deep")) as scene:
         assert scene.line() == "ready"

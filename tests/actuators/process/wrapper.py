@@ -2,7 +2,6 @@
 
 wrapper.py watch CMD...   until it ends
 wrapper.py end CMD...     until a line comes on CONTROL_FD; then ask, wait for moments, insist
-wrapper.py hook CMD...    the same, and before that run a hook that leaves something running
 """
 
 import os
@@ -10,9 +9,7 @@ import select
 import signal
 import sys
 
-from fallow.actuators.host.hooks import SystemHooks
 from fallow.actuators.process.foreground_job import Supervision, end_as
-from fallow.actuators.process.helpers import Helpers
 from fallow.core.errors import FallowError
 from fallow.engine.machine.clock import SystemClock
 from fallow.readers.proc import Proc
@@ -25,10 +22,7 @@ def say(text: str) -> None:
     os.write(REPORT, f"wrapper: {text}\n".encode())
 
 
-def end_of_job(job: Supervision, helpers: Helpers, hook: bool) -> None:
-    if hook:
-        line = "sleep 60 > /dev/null 2>&1 & echo $!"
-        say(SystemHooks(helpers, os.environ).run_command(line, os.environ).words)
+def end_of_job(job: Supervision) -> None:
     say(f"asked {job.tree.ask(signal.SIGTERM)}")
     say(f"gone {job.wait_for_tree(0.1)}")
     survivors = job.tree.kill(20.0)
@@ -38,14 +32,12 @@ def end_of_job(job: Supervision, helpers: Helpers, hook: bool) -> None:
 
 def main(mode: str, command: list[str]) -> None:
     clock = SystemClock()
-    helpers = Helpers(clock.monotonic_s)
     try:
         job = Supervision(
             command[0],
             command,
             os.environ,
             table=Proc(),
-            helpers=helpers,
             monotonic_s=clock.monotonic_s,
         )
     except FallowError as error:
@@ -53,7 +45,7 @@ def main(mode: str, command: list[str]) -> None:
         sys.exit(error.exit_code)
     if mode != "watch":
         select.select([CONTROL], [], [])
-        end_of_job(job, helpers, hook=mode == "hook")
+        end_of_job(job)
         sys.exit(124)
     while (ended := job.wait_for_job(1.0)) is None:
         pass

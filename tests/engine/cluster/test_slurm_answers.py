@@ -17,7 +17,7 @@ class Printed(SlurmCommands):
     """Commands that print what a test wrote."""
 
     def __init__(self, jobs: str) -> None:
-        super().__init__(SystemClock(), {})
+        super().__init__({})
         self._jobs = jobs
 
     def text(self, name: str, *words: str) -> str | Unknown:

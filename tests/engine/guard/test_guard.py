@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator, Sequence
 
 import pytest
 
-from fallow.actuators.process.helpers import Helpers
 from fallow.core.actions import PowerOff
 from fallow.core.findings import Outcome
 from fallow.core.gpu import Gpu, Snapshot
@@ -101,7 +100,7 @@ class Machine:
         """When it acts, in seconds after its start; None if it does not."""
         began_s = self.clock.now_s
         self.world.gpu_reader = ScriptedReader(self.clock, script, until_s)
-        hands = HostActuators(self.power, None, Helpers(self.clock.monotonic_s))  # type: ignore[arg-type]
+        hands = HostActuators(self.power, None)  # type: ignore[arg-type]
         rules = GuardRules((PowerOff(),), arm_for_s=10.0, idle_for_s=300.0, countdown_s=60.0)
         journal = Journal(str(self.folder), self.clock.wall_s, lambda _: None)
         guard_loop = GuardLoop(

@@ -9,7 +9,6 @@ import pytest
 
 from fallow.actuators.host.hooks import SystemHooks
 from fallow.actuators.host.power import SystemPower
-from fallow.actuators.process.helpers import Helpers
 from fallow.core.actions import HostAction, PowerOff, Reboot, RunCommand, SendSignal
 from fallow.core.gpu import Gpu
 from fallow.engine.guard.attached import Attached
@@ -19,7 +18,6 @@ from fallow.engine.history.journal import Journal
 from fallow.engine.history.run import Report, Run
 from fallow.engine.jobs.executor import Inline
 from fallow.engine.jobs.perform import HostActuators
-from fallow.engine.machine.clock import SystemClock
 from fallow.engine.machine.world import World
 from fallow.policies.guard import GuardRules
 from tests.conftest import Fallow
@@ -54,8 +52,7 @@ class Guarded:
         self, actions: Sequence[HostAction], attached: Attached | None = None, until_s: float = 3000.0
     ) -> GuardLoop:
         """Run it until it has acted, or its time is up."""
-        helpers = Helpers(SystemClock().monotonic_s)
-        hands = HostActuators(SystemPower(helpers, self.environ), SystemHooks(helpers, self.environ), helpers)
+        hands = HostActuators(SystemPower(self.environ), SystemHooks(self.environ))
         rules = GuardRules(tuple(actions), arm_for_s=10.0, idle_for_s=60.0, countdown_s=10.0)
         self.world.gpu_reader = ScriptedReader(self.clock, works_then_rests, until_s)
         guard_loop = GuardLoop(self.run, rules, hands, Inline(), attached=attached)
@@ -111,8 +108,7 @@ def test_nothing_is_killed_or_turned_off_on_missing_data(
         return cards if passed_s < 100.0 else missing(cards)  # type: ignore[operator]
 
     attached = Attached(guarded.world, sleeper.pid) if isinstance(action, SendSignal) else None
-    helpers = Helpers(SystemClock().monotonic_s)
-    hands = HostActuators(SystemPower(helpers, guarded.environ), SystemHooks(helpers, guarded.environ), helpers)
+    hands = HostActuators(SystemPower(guarded.environ), SystemHooks(guarded.environ))
     guarded.world.gpu_reader = ScriptedReader(guarded.clock, script, 2000.0)
     rules = GuardRules((action,), arm_for_s=10.0, idle_for_s=60.0, countdown_s=10.0)
     guard_loop = GuardLoop(guarded.run, rules, hands, Inline(), attached=attached, gpus="0-7")

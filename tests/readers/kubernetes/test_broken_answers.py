@@ -12,7 +12,7 @@ from fallow.core.cluster import ClusterJob
 from fallow.core.kubernetes import opt_out, replicas_before
 from fallow.core.reasons import Reason
 from fallow.core.unknown import Unknown
-from fallow.engine.cluster.kube_connection import plugin_runner
+from fallow.engine.cluster.kube_connection import run_plugin
 from fallow.engine.cluster.kubernetes import KubernetesEngine
 from fallow.engine.machine.clock import SystemClock
 from fallow.readers.kubernetes.connection import KubeConnection
@@ -40,7 +40,7 @@ def api(tmp_path: pathlib.Path) -> Iterator[BrokenApi]:
 
 def connected(api: BrokenApi, **limits: Any) -> KubeConnection:
     clock = SystemClock()
-    return KubeConnection(clock, plugin_runner(clock), str(api.kubeconfig), **limits)
+    return KubeConnection(clock, run_plugin, str(api.kubeconfig), **limits)
 
 
 @pytest.fixture

@@ -5,13 +5,13 @@ from types import MappingProxyType
 
 from fallow.actuators.host import notice_process
 from fallow.actuators.host.send_notice import without_secrets
-from fallow.actuators.process.helpers import Helpers
+from fallow.actuators.process import programs
 from fallow.actuators.process.signals import signal_name
 from fallow.core.account import Account
 from fallow.core.errors import CannotRun, CommandNotFound, FallowError, WrongUsage
 from fallow.core.findings import Outcome
 from fallow.core.process import Ended
-from fallow.core.units import printable, program_name
+from fallow.core.units import program_name
 
 _NO_MORE: Mapping[str, str] = MappingProxyType({})
 _SHELL_LIMIT_S = 10.0
@@ -23,7 +23,6 @@ class SystemHooks:
 
     def __init__(
         self,
-        helpers: Helpers,
         environ: Mapping[str, str],
         runs_as: tuple[Account | None, Mapping[str, str]] | None = None,
         *,
@@ -35,7 +34,6 @@ class SystemHooks:
         `runs_as`: which user commands run as, None for this one, and in which environment. `tells_output`: whether
         the last line of a command is in its outcome, which everybody reads. That of another user's command never is.
         """
-        self._helpers = helpers
         self._environ = environ
         self._runs_as = runs_as
         self._command_limit_s = command_limit_s
@@ -52,32 +50,32 @@ class SystemHooks:
         its_environ = {**its_environ, **more}
         try:
             if account is None:
-                ran = self._helpers.run(shell, its_environ, self._command_limit_s)
+                ran = programs.run(shell, its_environ, self._command_limit_s)
             else:
                 from fallow.actuators.host import become_user  # noqa: PLC0415  loaded only to become another user
 
                 order = become_user.order(account, shell, its_environ)
-                ran = self._helpers.run(become_user.program(), environ, self._command_limit_s, reads=order)
+                ran = programs.run(become_user.program(), environ, self._command_limit_s, order)
         except (CommandNotFound, CannotRun) as error:
             return Outcome(False, f"{name!r} was not run: {error}")
         tells = self._tells_output and account is None and bool(ran.last_line)
-        said = f"; it said: {printable(ran.last_line[:200])}" if tells else ""
+        said = f"; it said: {ran.last_line[:200]}" if tells else ""
         if ran.ended is None:
             return Outcome(False, f"{name!r} was killed after {self._command_limit_s:g} s{said}")
         return Outcome(ran.ok, f"{name!r} {_in_words(ran.ended)}{said}")
 
     def notify(self, url: str, title: str, text: str) -> Outcome:
         """Send a notice from a separate process, so that a service that does not answer delays nothing else."""
-        return notice_process.send(self._helpers, self._environ, [url], title, text)[0]
+        return notice_process.send(self._environ, [url], title, text)[0]
 
 
-def no_such_command(line: str, environ: Mapping[str, str], helpers: Helpers) -> FallowError | None:
+def no_such_command(line: str, environ: Mapping[str, str]) -> FallowError | None:
     """Return why a line of shell could never run: it cannot be parsed, or there is no such command; else None."""
-    read = helpers.run(["/bin/sh", "-n", "-c", line], environ, _SHELL_LIMIT_S)
+    read = programs.run(["/bin/sh", "-n", "-c", line], environ, _SHELL_LIMIT_S)
     if not read.ok:
         return WrongUsage(f"a command to run is no line that a shell can read: {read.last_line}")
     name = _first_name(line)
-    if name and not helpers.run(["/bin/sh", "-c", 'command -v "$1"', "sh", name], environ, _SHELL_LIMIT_S).ok:
+    if name and not programs.run(["/bin/sh", "-c", 'command -v "$1"', "sh", name], environ, _SHELL_LIMIT_S).ok:
         return CommandNotFound(f"there is no command {name!r} to run")
     return None
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from threading import Thread
 
 from fallow.actuators.host import send_notice
-from fallow.actuators.process.helpers import Helpers
+from fallow.actuators.process import programs
 from fallow.actuators.process.signals import die_with_parent
 from fallow.core.errors import CannotRun, CommandNotFound, FallowError, PartMissing, WrongUsage
 from fallow.core.findings import Outcome
@@ -23,7 +23,6 @@ _Answer = list[tuple[str, str]]
 
 
 def send(
-    helpers: Helpers,
     environ: Mapping[str, str],
     urls: Sequence[str],
     title: str,
@@ -32,32 +31,34 @@ def send(
     """Send a message from a separate process; return the outcome of each address, without its secrets."""
     order = {"urls": list(urls), "title": title, "text": text}
     try:
-        answers = _ask(helpers, environ, order, _START_S + send_notice.LIMIT_S)
+        answers = _ask(environ, order, _START_S + send_notice.LIMIT_S)
     except FallowError as error:
         return [Outcome(False, str(error))] * len(urls)
     return [Outcome(kind == "ok", words) for kind, words in answers]
 
 
-def refusals(helpers: Helpers, environ: Mapping[str, str], urls: Sequence[str]) -> list[FallowError | None]:
+def refusals(environ: Mapping[str, str], urls: Sequence[str]) -> list[FallowError | None]:
     """Return for each address why nothing could ever be sent to it; None if it may work. Nothing is sent."""
     if not urls:
         return []
     try:
-        answers = _ask(helpers, environ, {"urls": list(urls)}, _START_S)
+        answers = _ask(environ, {"urls": list(urls)}, _START_S)
     except FallowError as error:
         return [error] * len(urls)
     return [None if kind == "ok" else _KINDS[kind](words) for kind, words in answers]
 
 
-def _ask(helpers: Helpers, environ: Mapping[str, str], order: Mapping[str, object], limit_s: float) -> _Answer:
+def _ask(environ: Mapping[str, str], order: Mapping[str, object], limit_s: float) -> _Answer:
     urls = order["urls"]
     given = json.dumps({**order, "parent": os.getpid()}).encode()
     try:
-        ran = helpers.run([sys.executable, "-P", "-m", __name__], environ, limit_s, reads=given)
+        ran = programs.run([sys.executable, "-P", "-m", __name__], environ, limit_s, given)
     except (CommandNotFound, CannotRun) as error:
         raise FallowError(f"no notice could be sent: {error}") from None
     try:
-        answers: _Answer = [(str(kind), str(words)) for kind, words in json.loads(ran.last_line)]
+        answers: _Answer = [
+            (str(kind), str(words)) for kind, words in json.loads(ran.output.strip().rpartition(b"\n")[2])
+        ]
     except (ValueError, TypeError):
         answers = []
     if not isinstance(urls, list) or len(answers) != len(urls):

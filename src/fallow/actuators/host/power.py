@@ -6,7 +6,7 @@ from contextlib import suppress
 from enum import Enum
 
 from fallow.actuators.host.write_terminals import write_to
-from fallow.actuators.process.helpers import Helpers
+from fallow.actuators.process import programs
 from fallow.actuators.process.spawn import find
 from fallow.core.errors import CannotRun, CommandNotFound, NotPermitted
 from fallow.core.findings import Outcome
@@ -34,11 +34,8 @@ _ACTION = {PowerAction.SHUTDOWN: "turn the machine off", PowerAction.REBOOT: "re
 class SystemPower:
     """Controls power through systemctl if it is on the PATH, else shutdown(8)."""
 
-    def __init__(
-        self, helpers: Helpers, environ: Mapping[str, str], terminals: Callable[[], Sequence[str]] = lambda: ()
-    ) -> None:
+    def __init__(self, environ: Mapping[str, str], terminals: Callable[[], Sequence[str]] = lambda: ()) -> None:
         """`terminals` returns the terminals of people who are logged in, for machines without wall(1)."""
-        self._helpers = helpers
         self._environ = environ
         self._terminals = terminals
 
@@ -50,13 +47,11 @@ class SystemPower:
         if os.geteuid() == 0:
             return None
         try:
-            answer = self._helpers.run(
-                ["busctl", "call", *_LOGIND, _QUESTION[action]], self._environ, _ANSWERS_WITHIN_S
-            )
+            answer = programs.run(["busctl", "call", *_LOGIND, _QUESTION[action]], self._environ, _ANSWERS_WITHIN_S)
         except (CommandNotFound, CannotRun):
             why = f"not permitted to {_ACTION[action]}: not root, and without busctl logind cannot be asked"
             return NotPermitted(why, _PERMIT)
-        if answer.ok and '"yes"' in answer.output:
+        if answer.ok and b'"yes"' in answer.output:
             return None
         said = answer.last_line or "nothing"
         why = f"not permitted to {_ACTION[action]}: not root, and logind, asked {_QUESTION[action]}, answers {said}"
@@ -68,23 +63,22 @@ class SystemPower:
         if command is None:
             return Outcome(False, f"could not {_ACTION[action]}: there is neither systemctl nor shutdown on the PATH")
         try:
-            ran = self._helpers.run(command, self._environ, _ANSWERS_WITHIN_S)
+            ran = programs.run(command, self._environ, _ANSWERS_WITHIN_S)
         except (CommandNotFound, CannotRun) as error:
             return Outcome(False, f"could not {_ACTION[action]}: {error}")
         if ran.ok:
             return Outcome(True, f"{' '.join(command[:2])}: {reason}")
-        said = ran.last_line or ("no answer" if ran.ended is None else f"exit code {ran.ended.exit_code}")
-        return Outcome(False, f"could not {_ACTION[action]}: {command[0]} says: {said}")
+        return Outcome(False, f"could not {_ACTION[action]}: {command[0]} says: {ran.failure}")
 
     def announce(self, text: str) -> Outcome:
         """Announce through wall(1), else on each terminal that we may write to."""
         # On its stdin: an argument could be the name of a file, which root's wall would show to all users.
         line = f"fallow: {printable(text)}\n".encode()
         try:
-            ran = self._helpers.run(["wall"], self._environ, _ANSWERS_WITHIN_S, reads=line)
+            ran = programs.run(["wall"], self._environ, _ANSWERS_WITHIN_S, stdin=line)
         except (CommandNotFound, CannotRun):
             return self._write_to_terminals(text)
-        return Outcome(ran.ok, "announced to all terminals" if ran.ok else f"wall failed: {ran.last_line}")
+        return Outcome(ran.ok, "announced to all terminals" if ran.ok else f"wall failed: {ran.failure}")
 
     def _command(self, action: PowerAction, reason: str) -> list[str] | None:
         for command in (["systemctl", _SYSTEMCTL[action]], ["shutdown", _SHUTDOWN[action], "now", printable(reason)]):

@@ -8,7 +8,7 @@ import math
 import os
 from collections.abc import Mapping, Sequence
 
-from fallow.actuators.process.helpers import Helpers
+from fallow.actuators.process import programs
 from fallow.core.account import Account
 from fallow.core.errors import FallowError
 from fallow.core.findings import Outcome
@@ -41,16 +41,14 @@ def stop_container(http: Http, engine: Endpoint, api: str, container: str, grace
     )
 
 
-def stop_unit(helpers: Helpers, environ: Mapping[str, str], unit: str, user: Account | None) -> Outcome:
+def stop_unit(environ: Mapping[str, str], unit: str, user: Account | None) -> Outcome:
     """Have systemd stop a unit of the machine, or of a user; Restart= does not bring it back."""
-    return _systemctl(helpers, environ, ("stop", "--no-block", "--", unit), user, f"systemd was told to stop {unit}")
+    return _systemctl(environ, ("stop", "--no-block", "--", unit), user, f"systemd was told to stop {unit}")
 
 
-def kill_unit(helpers: Helpers, environ: Mapping[str, str], unit: str, user: Account | None) -> Outcome:
+def kill_unit(environ: Mapping[str, str], unit: str, user: Account | None) -> Outcome:
     """Have systemd kill what is left of a unit that it stops."""
-    return _systemctl(
-        helpers, environ, ("kill", "--signal=KILL", "--", unit), user, f"systemd was told to kill {unit}"
-    )
+    return _systemctl(environ, ("kill", "--signal=KILL", "--", unit), user, f"systemd was told to kill {unit}")
 
 
 def _outcome(answer: HttpAnswer | Unknown, good: Mapping[int, str], of: Endpoint) -> Outcome:
@@ -64,16 +62,14 @@ def _outcome(answer: HttpAnswer | Unknown, good: Mapping[int, str], of: Endpoint
     return Outcome(False, f"its owner answered {answer.status}: {said}")
 
 
-def _systemctl(
-    helpers: Helpers, environ: Mapping[str, str], words: Sequence[str], user: Account | None, done: str
-) -> Outcome:
+def _systemctl(environ: Mapping[str, str], words: Sequence[str], user: Account | None, done: str) -> Outcome:
     command = ["systemctl", "--no-ask-password", *words]
     if user is not None:
         command[1:1] = ["--user"] if user.uid == os.geteuid() else ["--user", f"--machine={user.name}@.host"]
     try:
-        ran = helpers.run(command, environ, _ANSWERS_WITHIN_S)
+        ran = programs.run(command, environ, _ANSWERS_WITHIN_S)
     except FallowError as error:
         return Outcome(False, f"systemctl cannot be run: {error}")
     if ran.ok:
         return Outcome(True, done)
-    return Outcome(False, f"{' '.join(command)} failed: {printable(ran.last_line)[:_LONGEST_WORDS] or 'no answer'}")
+    return Outcome(False, f"{' '.join(command)} failed: {ran.failure[:_LONGEST_WORDS]}")

@@ -15,7 +15,6 @@ from typing import NoReturn
 
 from fallow.actuators.process import signals, spawn
 from fallow.actuators.process.held_signals import Arrived, HeldSignals
-from fallow.actuators.process.helpers import Helpers
 from fallow.actuators.process.signals import Handle
 from fallow.actuators.process.tree import JobTree, Orphans
 from fallow.core.errors import FallowError
@@ -44,7 +43,6 @@ class Supervision:
         environ: Mapping[str, str],
         *,
         table: ProcessTable,
-        helpers: Helpers,
         monotonic_s: Callable[[], float],
         streams: Mapping[int, int] = _OUR_STREAMS,
         ends_with_parent: bool = False,
@@ -63,7 +61,7 @@ class Supervision:
         self._now = monotonic_s
         self._signals = HeldSignals(_HELD)
         try:
-            orphans = Orphans(table, helpers.sessions)
+            orphans = Orphans(table)
             pid = spawn.start(path, command, environ, self._signals.before, streams)
         except BaseException:
             self._signals.release()

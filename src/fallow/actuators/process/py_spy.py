@@ -14,7 +14,8 @@ from itertools import islice
 
 from fallow.actuators.files.atomic_file import replace_file
 from fallow.actuators.files.state_folder import prepared
-from fallow.actuators.process.helpers import Helpers, Ran
+from fallow.actuators.process import programs
+from fallow.actuators.process.programs import Ran
 from fallow.actuators.process.signals import Handle
 from fallow.actuators.process.spawn import find
 from fallow.core.errors import CannotRun, CommandNotFound, FallowError, PartMissing
@@ -36,7 +37,7 @@ class Run:
 
     command: Sequence[str]
     environ: Mapping[str, str]
-    reads: bytes | None = None
+    reads: bytes = b""
 
 
 def as_ourselves(_: int, command: Sequence[str], environ: Mapping[str, str]) -> Run:
@@ -58,7 +59,6 @@ def dump(
     table: ProcessTable,
     folder: str,
     name: str,
-    helpers: Helpers,
     environ: Mapping[str, str],
     *,
     looks_as: LooksAs = as_ourselves,
@@ -82,13 +82,13 @@ def dump(
                 refusals.append(f"pid {process.pid}: whose process it is cannot be told")
                 continue
             try:
-                ran = helpers.run(run.command, run.environ, limit_s, reads=run.reads)
+                ran = programs.run(run.command, run.environ, limit_s, run.reads)
             except (CommandNotFound, CannotRun):
                 return f"no stacks: {PartMissing.of('that', 'py-spy')}"
             if handle.ended():
                 continue
         if ran.ok:
-            stacks.append(_plain(ran.output.strip()))
+            stacks.append(_plain(ran.text.strip()))
         elif not _is_no_python(ran):
             refusals.append(f"pid {process.pid}: {_refusal(ran, limit_s)}")
     left_out = f"; left out: {', '.join(refusals)}" if refusals else ""
@@ -111,20 +111,25 @@ def _with_ours(environ: Mapping[str, str], beside: str) -> dict[str, str]:
 
 def _is_no_python(ran: Ran) -> bool:
     """Return whether py-spy says that it is no Python program, or has ended meanwhile."""
-    return "Failed to find python version" in ran.output or "Check that the process is running" in ran.output
+    said = _said(ran)
+    return "Failed to find python version" in said or "Check that the process is running" in said
 
 
 def _refusal(ran: Ran, limit_s: float) -> str:
     if ran.ended is None:
         return f"py-spy did not answer in {limit_s:g} s"
-    if "Permission Denied" in ran.output:
+    if "Permission Denied" in _said(ran):
         return "py-spy may not look into it; that needs root, or the capability SYS_PTRACE"
-    said = ran.output.strip().splitlines()
+    said = _said(ran).splitlines()
     return (
         shortened(printable(said[0]), _LONGEST_REFUSAL)
         if said
         else f"py-spy ended with exit code {ran.ended.exit_code}"
     )
+
+
+def _said(ran: Ran) -> str:
+    return (ran.errors or ran.output).decode(errors="replace").strip()
 
 
 def _plain(text: str) -> str:

@@ -53,7 +53,7 @@ def become(path: str | int, command: Sequence[str], environ: Mapping[str, str]) 
     try:
         os.execve(path, list(command), dict(environ))
     except OSError as error:
-        raise _failure(path, error) from None
+        raise failure(path, error) from None
 
 
 def start(
@@ -74,29 +74,6 @@ def start(
     """
     actions = [(os.POSIX_SPAWN_DUP2, ours, its) for its, ours in streams.items()]
     return _spawn(path, command, environ, actions, setsigmask=blocked)
-
-
-def start_helper(
-    path: str,
-    command: Sequence[str],
-    environ: Mapping[str, str],
-    output: int,
-    reads: int | None = None,
-    errors: int | None = None,
-) -> int:
-    """Start a program for fallow's own use, in its own session; return its pid.
-
-    It reads `reads` or nothing, writes to `output`, its errors to `errors` or to `output` too. It gets none of the
-    descriptors that are meant for the job: a claim must not survive in what a hook left running.
-    """
-    nothing = (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0)
-    actions = [
-        nothing if reads is None else (os.POSIX_SPAWN_DUP2, reads, 0),
-        (os.POSIX_SPAWN_DUP2, output, 1),
-        (os.POSIX_SPAWN_DUP2, output if errors is None else errors, 2),
-        *((os.POSIX_SPAWN_CLOSE, fd) for fd in _meant_for_the_job()),
-    ]
-    return _spawn(path, command, environ, actions, setsid=True, setsigmask=())
 
 
 def start_burner(path: str, command: Sequence[str], environ: Mapping[str, str], output: int, line: int) -> int:
@@ -166,7 +143,7 @@ def _spawn(
     try:
         return os.posix_spawn(path, list(command), environ, file_actions=actions, setsigdef=_IGNORED_BY_PYTHON, **how)
     except OSError as error:
-        raise _failure(path, error) from None
+        raise failure(path, error) from None
 
 
 def keep_the_ends_of_children() -> None:
@@ -185,7 +162,8 @@ def _meant_for_the_job() -> list[int]:
     return found
 
 
-def _failure(path: str | int, error: OSError) -> FallowError:
+def failure(path: str | int, error: OSError) -> FallowError:
+    """Return the error for a program that could not be started, in words."""
     if error.errno == errno.ENOEXEC:
         return CannotRun(f"{path} is no program; does it lack a #! line?")
     if error.errno == errno.ENOENT and os.path.exists(path):

@@ -39,17 +39,16 @@ class Survivor:
 class Orphans:
     """Decides which processes that become our children belong to the job. Made before the job starts."""
 
-    def __init__(self, table: ProcessTable, helper_sessions: Collection[int]) -> None:
+    def __init__(self, table: ProcessTable) -> None:
         signals.adopt_orphans()
         self._me = os.getpid()
-        self._helper_sessions = helper_sessions
         # A shell that became fallow by `exec` leaves it its children; pid 1 of a container gets all orphans.
         others = any(row.parent == self._me for row in table.everybody())
         self._only_the_job_has_any = self._me != 1 and not others
 
     def of_job(self, row: ProcessRow) -> bool:
         """Return whether a process that was not seen before is an orphan of the job."""
-        return row.parent == self._me and self._only_the_job_has_any and row.session not in self._helper_sessions
+        return row.parent == self._me and self._only_the_job_has_any
 
 
 class JobTree:

@@ -36,7 +36,7 @@ def slurm_engine(
 
     `background`: the partitions whose jobs give way to all others.
     """
-    commands = SlurmCommands(clock, os.environ if environ is None else environ, conf)
+    commands = SlurmCommands(os.environ if environ is None else environ, conf)
     commands.demand("scontrol", "squeue", "scancel")
     return SlurmEngine(clock, commands, background)
 

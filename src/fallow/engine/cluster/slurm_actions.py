@@ -9,7 +9,7 @@ import os
 import re
 from collections.abc import Sequence
 
-from fallow.actuators.process.queries import Answer
+from fallow.actuators.process.programs import Ran
 from fallow.core.actions import Ask, CancelWarning, Kill, Warn, what_follows
 from fallow.core.cluster import ClusterJob
 from fallow.core.findings import Outcome
@@ -54,7 +54,7 @@ class SlurmActions:
         if not commented.ok:
             return commented
         told = self._commands.ask("scontrol", "notify", job.id, f"fallow: job {job.id}: {warning}")
-        shown = isinstance(told, Answer) and told.ok
+        shown = isinstance(told, Ran) and told.ok
         return Outcome(True, f"{commented.words}, and to its output" if shown else commented.words)
 
     def cancel(self, job: ClusterJob, action: CancelWarning) -> Outcome:
@@ -100,9 +100,9 @@ class SlurmActions:
         if isinstance(answer, Unknown):
             return Outcome(False, answer.why)
         if not answer.ok:
-            is_forgotten = "Invalid job id specified" in answer.errors
-            return _GONE if is_forgotten else Outcome(False, answer.last_line)
-        rows = queue.rows(answer.output.decode(errors="replace"))
+            is_forgotten = b"Invalid job id specified" in answer.errors
+            return _GONE if is_forgotten else Outcome(False, answer.failure)
+        rows = queue.rows(answer.text)
         if isinstance(rows, Unknown):
             return Outcome(False, rows.why)
         held = [row for row in rows if row.id.partition("+")[0] == job.id and row.state in queue.HELD_STATES]
@@ -121,7 +121,7 @@ class SlurmActions:
         """Replace fallow's part of the comment; the rest of it stays as its user wrote it."""
         answer = self._commands.ask("squeue", "--all", "--noheader", "--format=%k", f"--jobs={row.id}")
         if isinstance(answer, Unknown) or not answer.ok:
-            why = answer.why if isinstance(answer, Unknown) else answer.last_line
+            why = answer.why if isinstance(answer, Unknown) else answer.failure
             return Outcome(False, f"its comment cannot be read: {why}")
         before = answer.output.decode(errors="surrogateescape").removesuffix("\n")
         before = "" if before == "(null)" else before
@@ -135,13 +135,13 @@ class SlurmActions:
         return _done(done, "written into its comment" if warning else "taken out of its comment")
 
 
-def _done(answer: Answer | Unknown, words: str) -> Outcome:
+def _done(answer: Ran | Unknown, words: str) -> Outcome:
     if isinstance(answer, Unknown):
         return Outcome(False, f"whether it was done is unknown: {answer.why}")
     if is_refusal(answer):
         return Outcome(False, _right_missing(), not_permitted=True)
     if not answer.ok:
-        return Outcome(False, f"Slurm refused: {answer.last_line}")
+        return Outcome(False, f"Slurm refused: {answer.failure}")
     return Outcome(True, words)
 
 

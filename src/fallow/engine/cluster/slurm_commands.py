@@ -3,23 +3,21 @@
 from collections.abc import Mapping
 from typing import NoReturn
 
-from fallow.actuators.process import spawn
-from fallow.actuators.process.queries import Answer, Queries
+from fallow.actuators.process import programs, spawn
+from fallow.actuators.process.programs import Ran
 from fallow.core.errors import FallowError, PartMissing
-from fallow.core.ports import Clock
 from fallow.core.unknown import Unknown
 
 _ANSWERS_WITHIN_S = 30.0
-_MOST_BYTES = 1 << 28
 _PLACES = "/usr/bin:/usr/local/bin:/opt/slurm/bin:/usr/local/slurm/bin"
 _KEPT = ("SLURM_CONF", "SLURM_CONF_SERVER", "HOME", "USER", "LOGNAME", "LD_LIBRARY_PATH")
-_REFUSALS = ("Access/permission denied", "Invalid user id", "Operation not permitted")
+_REFUSALS = (b"Access/permission denied", b"Invalid user id", b"Operation not permitted")
 
 
 class SlurmCommands:
     """Runs scontrol, squeue and scancel. Users' variables, such as SQUEUE_FORMAT, reach none of them."""
 
-    def __init__(self, clock: Clock, environ: Mapping[str, str], conf: str = "") -> None:
+    def __init__(self, environ: Mapping[str, str], conf: str = "") -> None:
         """`conf` is the slurm.conf that the config names; without it that of SLURM_CONF, or Slurm's own place."""
         kept = {name: environ[name] for name in _KEPT if name in environ}
         path = f"{environ['PATH']}:{_PLACES}" if environ.get("PATH") else _PLACES
@@ -27,7 +25,6 @@ class SlurmCommands:
         self._environ = {**kept, "PATH": path, "LC_ALL": "C", "SLURM_TIME_FORMAT": "%s"}
         if conf:
             self._environ["SLURM_CONF"] = conf
-        self._queries = Queries(clock.monotonic_s)
         self._paths: dict[str, str] = {}
 
     def demand(self, *names: str) -> None:
@@ -38,13 +35,13 @@ class SlurmCommands:
             except FallowError:
                 _refuse(name)
 
-    def ask(self, name: str, *words: str) -> Answer | Unknown:
+    def ask(self, name: str, *words: str) -> Ran | Unknown:
         """Run a command to its end; Unknown if it did not answer in time, or not at all."""
         try:
             path = self._find(name)
         except FallowError as error:
             return Unknown(str(error))
-        return self._queries.ask([path, *words], self._environ, _ANSWERS_WITHIN_S, _MOST_BYTES)
+        return programs.ask([path, *words], self._environ, _ANSWERS_WITHIN_S)
 
     def text(self, name: str, *words: str) -> str | Unknown:
         """Return what a command prints; Unknown if it failed, with what it said."""
@@ -52,8 +49,8 @@ class SlurmCommands:
         if isinstance(answer, Unknown):
             return answer
         if not answer.ok:
-            return Unknown(answer.last_line)
-        return answer.output.decode(errors="replace")
+            return Unknown(answer.failure)
+        return answer.text
 
     def _find(self, name: str) -> str:
         if name not in self._paths:
@@ -61,7 +58,7 @@ class SlurmCommands:
         return self._paths[name]
 
 
-def is_refusal(answer: Answer) -> bool:
+def is_refusal(answer: Ran) -> bool:
     """Return whether Slurm refused for want of rights. It says so only in its own words."""
     said = answer.errors
     return any(each in said for each in _REFUSALS)

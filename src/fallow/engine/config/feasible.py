@@ -9,7 +9,6 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from fallow.actuators.host import notice_process
 from fallow.actuators.host.hooks import no_such_command
 from fallow.actuators.process import py_spy
-from fallow.actuators.process.helpers import Helpers
 from fallow.core.account import RunAs
 from fallow.core.actions import RunCommand
 from fallow.core.did_you_mean import did_you_mean
@@ -89,8 +88,7 @@ class Feasible:
             yield from self._unless_dry_run((*path, "dump_stacks"), [missing], dry_run=self._dry_run)
         if rule.act and rule.before is not None:
             if rule.before not in self._judged:
-                helpers = Helpers(self._world.clock.monotonic_s)
-                self._judged[rule.before] = [no_such_command(rule.before, self._world.environ, helpers)]
+                self._judged[rule.before] = [no_such_command(rule.before, self._world.environ)]
             refused = [error for error in self._judged[rule.before] if error is not None]
             yield from self._unless_dry_run((*path, "before"), refused, dry_run=self._dry_run)
         yield from _lists(path, rule.gpus, gpus)
@@ -127,8 +125,7 @@ class Feasible:
 
     def _notices(self, path: Path, urls: Sequence[str]) -> Iterator[Fault]:
         if urls not in self._judged:
-            helpers = Helpers(self._world.clock.monotonic_s)
-            self._judged[urls] = list(notice_process.refusals(helpers, self._world.environ, urls))
+            self._judged[urls] = list(notice_process.refusals(self._world.environ, urls))
         refused = [error for error in self._judged[urls] if error is not None]
         yield from self._unless_dry_run(path, refused, dry_run=self._dry_run)
 

@@ -5,7 +5,6 @@ import sys
 from collections.abc import Iterator
 
 from fallow.actuators.host.power import PowerAction, SystemPower
-from fallow.actuators.process.helpers import Helpers
 from fallow.actuators.process.spawn import find
 from fallow.core.errors import CannotRun, CommandNotFound
 from fallow.core.missing import remedy
@@ -27,7 +26,7 @@ def signals(world: World) -> Iterator[CheckFinding]:
 
 def power(world: World) -> Iterator[CheckFinding]:
     """Check whether a guard could power the machine off or reboot it."""
-    hands = SystemPower(Helpers(world.clock.monotonic_s), world.environ)
+    hands = SystemPower(world.environ)
     for action in PowerAction:
         why_not = hands.can(action)
         if why_not is None:

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from shlex import quote
 
-from fallow.actuators.process.helpers import Helpers
+from fallow.actuators.process import programs
 from fallow.core.api import VERSION
 from fallow.core.errors import CannotRun, CommandNotFound
 from fallow.core.units import duration_for_people, printable
@@ -57,9 +57,7 @@ def daemon(world: World) -> Iterator[CheckFinding]:
 def unit(world: World) -> Iterator[CheckFinding]:
     """Check whether systemd starts the daemon."""
     try:
-        ran = Helpers(world.clock.monotonic_s).run(
-            ["systemctl", "is-enabled", "fallow.service"], world.environ, _ANSWERS_WITHIN_S
-        )
+        ran = programs.run(["systemctl", "is-enabled", "fallow.service"], world.environ, _ANSWERS_WITHIN_S)
     except (CommandNotFound, CannotRun):
         yield lacking("service", "there is no systemd here: something else must start `fallow up`")
         return

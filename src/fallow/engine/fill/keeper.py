@@ -58,7 +58,7 @@ class Keeper:
         self._survivors: Sequence[Survivor] | None = None
         """What could not be killed; None until the filler is killed."""
         self._wake_read, self._wake_write = _wake_on_signals()
-        orphans = Orphans(self._table, ())
+        orphans = Orphans(self._table)
         me = os.getpid()
 
         def first() -> None:

@@ -12,7 +12,6 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cached_property
 
 from fallow.actuators.host.write_terminals import write_to
-from fallow.actuators.process.helpers import Helpers
 from fallow.actuators.process.signals import Handle, untouchable
 from fallow.actuators.process.tree import JobTree
 from fallow.core.actions import Ask, CancelWarning, Kill, Warn, what_follows
@@ -143,7 +142,7 @@ class ProcessJobActions:
             living = [Process(row.pid, row.birth) for row in self._tree.living()]
 
             def write() -> Outcome:
-                return stack_dump.write_stacks(self._world, living, first, Helpers(now))
+                return stack_dump.write_stacks(self._world, living, first)
 
             steps.append(Step(stack_dump.WORDS, lambda: Beside("py-spy", write, now, stack_dump.LIMIT_S)))
         if command is not None:

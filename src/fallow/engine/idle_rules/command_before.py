@@ -7,7 +7,6 @@ command prints is told to nobody: everybody reads the outcome.
 import os
 
 from fallow.actuators.host.hooks import SystemHooks
-from fallow.actuators.process.helpers import Helpers
 from fallow.core.account import without_gpus
 from fallow.core.errors import FallowError, NotPermitted
 from fallow.core.findings import Outcome
@@ -44,6 +43,5 @@ def _hooks_of(world: World, uid: int, command: Command) -> tuple[SystemHooks, di
     environ = without_gpus(world.environ)
     guise = run_as(uid, environ)
     runs_as = None if guise is None else (guise.account, guise.environ)
-    helpers = Helpers(world.clock.monotonic_s)
-    hooks = SystemHooks(helpers, environ, runs_as, command_limit_s=command.limit_s, tells_output=False)
+    hooks = SystemHooks(environ, runs_as, command_limit_s=command.limit_s, tells_output=False)
     return hooks, environ

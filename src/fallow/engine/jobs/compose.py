@@ -5,7 +5,6 @@ from collections.abc import Callable, Mapping, Sequence
 
 from fallow.actuators.process import py_spy
 from fallow.actuators.process.foreground_job import Supervision
-from fallow.actuators.process.helpers import Helpers
 from fallow.actuators.process.signals import demand_own_pids
 from fallow.core.gpu import Gpu
 from fallow.core.units import printable
@@ -40,7 +39,6 @@ def supervise(
     program: Program,
     gpus: Sequence[Gpu],
     watch: Watch,
-    helpers: Helpers,
     wrap: Wrap = lambda source: source,
 ) -> Result:
     """Start a job, and watch it until it has ended.
@@ -54,13 +52,12 @@ def supervise(
         command,
         environ,
         table=world.proc,
-        helpers=helpers,
         monotonic_s=world.clock.monotonic_s,
         ends_with_parent=watch.ends_with_parent,
     )
     try:
         source = wrap(ForegroundJobSource(world, started, gpus, printable(shlex.join(command))))
-        actions = ForegroundJobActions(world, started, helpers)
+        actions = ForegroundJobActions(world, started)
         uuids = [str(gpu.uuid) for gpu in gpus]
         meter = UsageMeter(uuids, watch.rule.idle_below, watch.every_s * MISSED_LOOKS)
         supervisor = Supervisor(run, started, source, lambda _: actions, watch.rule, meter, every_s=watch.every_s)
@@ -84,6 +81,6 @@ class WatchedRun:
         """Watch the job to its end."""
         run = Run(self._world, open_journal(self._world, self._say), Report(self._say))
         try:
-            return supervise(run, program, gpus, self._watch, Helpers(self._world.clock.monotonic_s))
+            return supervise(run, program, gpus, self._watch)
         finally:
             run.journal.close()

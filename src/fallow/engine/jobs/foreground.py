@@ -4,7 +4,6 @@ import os
 from collections.abc import Collection, Mapping, Sequence
 
 from fallow.actuators.process.foreground_job import Supervision
-from fallow.actuators.process.helpers import Helpers
 from fallow.core.actions import Ask, CancelWarning, Kill, Warn
 from fallow.core.findings import Outcome
 from fallow.core.gpu import Gpu, Snapshot
@@ -49,10 +48,9 @@ class ForegroundJobSource:
 class ForegroundJobActions:
     """Acts on our own job. Its user reads what fallow says, so a warning needs no more."""
 
-    def __init__(self, world: World, job: Supervision, helpers: Helpers) -> None:
+    def __init__(self, world: World, job: Supervision) -> None:
         self._world = world
         self._tree = job.tree
-        self._helpers = helpers
 
     def describe(self) -> tuple[AffectedProcess, ...]:
         """Return every process of the job, and fallow itself: people may protect either."""
@@ -91,7 +89,7 @@ class ForegroundJobActions:
         """Write the stacks now: in a thread, py-spy could be reaped together with the children of the job."""
         root = self._tree.root
         processes = [Process(row.pid, row.birth) for row in self._tree.living()]
-        return done(stack_dump.write_stacks(self._world, processes, root, self._helpers))
+        return done(stack_dump.write_stacks(self._world, processes, root))
 
     def ask(self, action: Ask) -> Outcome:
         """Send the polite signal to every process."""

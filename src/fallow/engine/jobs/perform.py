@@ -6,7 +6,6 @@ from typing import assert_never
 from fallow.actuators.host import notice_process
 from fallow.actuators.host.hooks import DryRunHooks, Hooks, SystemHooks, no_such_command
 from fallow.actuators.host.power import DryRunPower, Power, PowerAction, SystemPower
-from fallow.actuators.process.helpers import Helpers
 from fallow.core.actions import EndGuard, HostAction, Notify, PowerOff, Reboot, RunCommand, SendSignal
 from fallow.core.errors import FallowError, WrongUsage
 from fallow.core.findings import Outcome
@@ -19,10 +18,9 @@ from fallow.readers.accounts import run_as
 class HostActuators:
     """Power, commands and notices; those of a dry run only say what they would do."""
 
-    def __init__(self, power: Power, hooks: Hooks, helpers: Helpers) -> None:
+    def __init__(self, power: Power, hooks: Hooks) -> None:
         self.power = power
         self.hooks = hooks
-        self.helpers = helpers
 
 
 def host_actuators(world: World, *, dry_run: bool, user: str | None = None) -> HostActuators:
@@ -30,14 +28,13 @@ def host_actuators(world: World, *, dry_run: bool, user: str | None = None) -> H
 
     The power is that of the real machine, so simulated GPUs never touch it.
     """
-    helpers = Helpers(world.clock.monotonic_s)
-    real = SystemPower(helpers, world.environ, lambda: _terminals(world))
+    real = SystemPower(world.environ, lambda: _terminals(world))
     if dry_run:
-        return HostActuators(DryRunPower(real), DryRunHooks(), helpers)
+        return HostActuators(DryRunPower(real), DryRunHooks())
     power = real if world.simulated is None else DryRunPower(real, "not done: the GPUs are simulated")
     guise = run_as(user, world.environ)
     runs_as = None if guise is None else (guise.account, guise.environ)
-    return HostActuators(power, SystemHooks(helpers, world.environ, runs_as), helpers)
+    return HostActuators(power, SystemHooks(world.environ, runs_as))
 
 
 def shortcomings(
@@ -62,7 +59,7 @@ def each_shortcoming(
     `signals`: why the process that a signal is for cannot be signalled.
     """
     addresses = [action.url for action in actions if isinstance(action, Notify)]
-    to_send = iter(notice_process.refusals(host_actuators.helpers, environ, addresses))
+    to_send = iter(notice_process.refusals(environ, addresses))
     found: list[FallowError | None] = []
     for action in actions:
         match action:
@@ -71,7 +68,7 @@ def each_shortcoming(
             case SendSignal():
                 found.append(signals())
             case RunCommand(line=line):
-                found.append(no_such_command(line, environ, host_actuators.helpers))
+                found.append(no_such_command(line, environ))
             case Notify():
                 found.append(next(to_send))
             case PowerOff() | Reboot():

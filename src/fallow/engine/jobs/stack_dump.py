@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from fallow.actuators.files.stack_files import remove_oldest, stack_file_name
 from fallow.actuators.host import become_user
 from fallow.actuators.process import py_spy
-from fallow.actuators.process.helpers import Helpers
 from fallow.core.account import Account
 from fallow.core.findings import Outcome
 from fallow.core.process import Process
@@ -19,7 +18,7 @@ _NOBODY = 65534
 WORDS = "write its Python stacks to a file"
 
 
-def write_stacks(world: World, processes: Sequence[Process], first: Process, helpers: Helpers) -> Outcome:
+def write_stacks(world: World, processes: Sequence[Process], first: Process) -> Outcome:
     """Write the stacks of processes of a job to a new file in the state folder; the outcome names the file.
 
     `first` is the process by which the job is known. Of the files of earlier jobs only the newest stay.
@@ -27,7 +26,7 @@ def write_stacks(world: World, processes: Sequence[Process], first: Process, hel
     file = stack_file_name(first.pid, first.birth)
     try:
         words = py_spy.dump(
-            processes, world.proc, world.state_folder, file, helpers, world.environ, looks_as=_LooksAs(world.proc)
+            processes, world.proc, world.state_folder, file, world.environ, looks_as=_LooksAs(world.proc)
         )
         remove_oldest(world.state_folder)
     except Exception as error:  # noqa: BLE001  whatever breaks here, the job is asked all the same

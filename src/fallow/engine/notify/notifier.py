@@ -11,7 +11,6 @@ from queue import Empty, SimpleQueue
 from fallow.actuators.host import notice_process
 from fallow.actuators.host.hooks import DryRunHooks
 from fallow.actuators.process import spawn
-from fallow.actuators.process.helpers import Helpers
 from fallow.core.account import without_gpus
 from fallow.core.findings import Outcome
 from fallow.core.notices import Notice
@@ -33,12 +32,11 @@ class SystemNoticeSender:
     def __init__(self, world: World) -> None:
         spawn.keep_the_ends_of_children()  # here, because only the main thread may
         self._world = world
-        self._helpers = Helpers(world.clock.monotonic_s)
 
     def send(self, urls: Sequence[str], message: Message) -> list[Outcome]:
         """Send a message to all addresses at the same time."""
         environ = without_gpus(self._world.environ)
-        return notice_process.send(self._helpers, environ, urls, message.title, message.text)
+        return notice_process.send(environ, urls, message.title, message.text)
 
 
 class DryRunNoticeSender:

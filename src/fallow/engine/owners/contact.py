@@ -11,7 +11,6 @@ from itertools import islice
 
 from fallow.actuators.host.as_user import in_the_name_of
 from fallow.actuators.owners import stop
-from fallow.actuators.process.helpers import Helpers
 from fallow.core.account import Account
 from fallow.core.errors import NotPermitted
 from fallow.core.findings import Outcome
@@ -123,20 +122,20 @@ def _unit(world: World, owner: Owner, pid: int, recent: Recent) -> Contact | Unk
     user = None if owner.manager is None else account(owner.manager)
     if owner.manager is not None and user is None:
         return Unknown(f"there is no user {owner.manager}, who runs {owner.id}")
-    helpers, environ = Helpers(world.clock.monotonic_s), _for_systemctl(world.environ, user)
+    environ = _for_systemctl(world.environ, user)
 
     def end(_: float) -> Outcome:
         """Stop the unit if it is still one job: what it listed is some seconds old."""
         now = units.facts_of(world.proc, owner, pid, lambda path: units.one_job(world.proc, owner, path))
         if not isinstance(now, OwnerFacts):
             return Outcome(False, f"there is other work in {owner.id} now" if now is None else now.why)
-        return stop.stop_unit(helpers, environ, owner.id, user)
+        return stop.stop_unit(environ, owner.id, user)
 
     return Contact(
         facts,
         f"have systemd stop {owner.id}",
         end,
-        lambda: stop.kill_unit(helpers, environ, owner.id, user),
+        lambda: stop.kill_unit(environ, owner.id, user),
     )
 
 

@@ -7,7 +7,7 @@ import json
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn, TypeVar
 
-from fallow.actuators.process.side_by_side import Heard, run_all
+from fallow.actuators.process.programs import Ran, run_many
 from fallow.core.api import VERSION
 from fallow.core.errors import CommandNotFound, FallowError, NotEnoughGpus, PartMissing, WrongUsage
 from fallow.core.reasons import Reason
@@ -64,24 +64,24 @@ def ask_all(
     """Run one command of fallow on all hosts side by side; return what `build` makes of each answer, in order."""
     commands = [ssh.command(host, words) for host in hosts]
     try:
-        heard = run_all(commands, world.environ, world.clock.monotonic_s, limit_s, _MOST_BYTES)
+        ran = run_many(commands, world.environ, limit_s, _MOST_BYTES)
     except CommandNotFound:
         raise PartMissing(
             f"--on needs {ssh.words[0]}, which is not installed", "install openssh-client, or set FALLOW_SSH"
         ) from None
-    return [(host, _answer(ssh, each, limit_s, build)) for host, each in zip(hosts, heard, strict=True)]
+    return [(host, _answer(ssh, each, limit_s, build)) for host, each in zip(hosts, ran, strict=True)]
 
 
-def _answer(ssh: Ssh, heard: Heard, limit_s: float, build: Callable[[Facts], T]) -> T | Refused:
-    if heard.too_long:
+def _answer(ssh: Ssh, ran: Ran, limit_s: float, build: Callable[[Facts], T]) -> T | Refused:
+    if ran.too_long:
         return Refused(Reason("host_makes_no_sense", why="its answer does not end"))
-    if heard.ended is None:
+    if ran.ended is None:
         return Refused(Reason("host_silent", limit_s=limit_s))
-    code = heard.ended.exit_code
+    code = ran.ended.exit_code
     if code != 0:
-        return Refused(_failure(ssh, code, heard.errors), code)
+        return Refused(_failure(ssh, code, ran.errors), code)
     try:
-        facts = checked(heard.output)
+        facts = checked(ran.output)
     except WRONG_SHAPE as error:
         return Refused(Reason("host_makes_no_sense", why=_sentence(str(error)) or type(error).__name__))
     if facts.get("version") != VERSION:

@@ -1,7 +1,6 @@
 """The other end of `fallow run --on`: run the command, and end it when the ssh connection ends."""
 
 from fallow.actuators.process.foreground_job import Supervision
-from fallow.actuators.process.helpers import Helpers
 from fallow.core.process import Ended
 from fallow.engine.jobs.compose import Program
 from fallow.engine.machine.world import World
@@ -17,7 +16,6 @@ def run_while_connected(world: World, program: Program) -> Ended:
         command,
         environ,
         table=world.proc,
-        helpers=Helpers(world.clock.monotonic_s),
         monotonic_s=world.clock.monotonic_s,
         ends_with_parent=True,
     )

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 
 from fallow.actuators.process import spawn
 from fallow.actuators.process.foreground_job import Supervision
-from fallow.actuators.process.helpers import Helpers
 from fallow.core.errors import CommandNotFound, NotEnoughGpus, PartMissing
 from fallow.core.process import Ended
 from fallow.core.units import shortened
@@ -53,7 +52,6 @@ def launch_on(world: World, ssh: Ssh, host: str, words: Sequence[str], command: 
             line,
             world.environ,
             table=world.proc,
-            helpers=Helpers(world.clock.monotonic_s),
             monotonic_s=world.clock.monotonic_s,
             streams={target: its},
         )

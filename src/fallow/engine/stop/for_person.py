@@ -12,7 +12,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from fallow.actuators.process.helpers import Helpers
+from fallow.actuators.process import programs
 from fallow.core.account import Account, without_gpus
 from fallow.core.actions import Ask, in_words
 from fallow.core.errors import FallowError, NotPermitted
@@ -125,12 +125,12 @@ class StopsForPersons:
     def _ask(self, who: Account, words: Sequence[str], limit_s: float) -> StopAnswer:
         try:
             order = self._order(who, ["--log-format=json", "stop", "--json", *words])
-            ran = Helpers(self._world.clock.monotonic_s).run(_PROGRAM, {"PATH": os.defpath}, limit_s, reads=order)
+            ran = programs.run(_PROGRAM, {"PATH": os.defpath}, limit_s, order)
         except FallowError as error:
             return StopAnswer(refused=str(error))
         if ran.ended is None:
             return StopAnswer(refused=f"there was no answer within {limit_s:.0f} s; look at the GPU again")
-        return understood(ran.output)
+        return understood(ran.text)
 
     def _order(self, who: Account, command: Sequence[str]) -> bytes:
         now = account(who.name)
