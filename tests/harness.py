@@ -14,7 +14,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from typing import IO, NamedTuple
 
-from fallow.actuators.process.helpers import Helpers
 from fallow.core.board import Board
 from fallow.core.findings import Event
 from fallow.core.ports import Clock
@@ -259,7 +258,7 @@ class Machine:
     def _host(self, world: World, *, dry_run: bool, user: str | None = None) -> HostActuators:
         if dry_run:
             return host_actuators(world, dry_run=True, user=user)
-        return HostActuators(self.actions, self.actions, Helpers(world.clock.monotonic_s))  # type: ignore[arg-type]
+        return HostActuators(self.actions, self.actions)  # type: ignore[arg-type]
 
     def _when(self, wall_s: float) -> str:
         passed_s = round(wall_s - self.clock.wall_offset_s - self._began_s)
