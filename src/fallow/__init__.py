@@ -2,8 +2,6 @@
 
 from typing import TYPE_CHECKING
 
-__version__ = "0.1.0"
-
 if TYPE_CHECKING:
     from fallow.core.activity import Activity as Activity
     from fallow.core.errors import FallowError as FallowError
@@ -14,6 +12,7 @@ if TYPE_CHECKING:
     from fallow.core.errors import NotPermitted as NotPermitted
     from fallow.core.errors import WrongUsage as WrongUsage
     from fallow.core.unknown import Unknown as Unknown
+    from fallow.core.version import __version__ as __version__
     from fallow.interfaces.python.answers import Event as Event
     from fallow.interfaces.python.answers import Explanation as Explanation
     from fallow.interfaces.python.answers import Idle as Idle
@@ -55,6 +54,7 @@ _NAMES = {
         *("FallowError", "NoDaemon", "NoDriver", "NotEnoughGpus", "NothingFound", "NotPermitted", "WrongUsage"),
     ),
     "core.unknown": ("Unknown",),
+    "core.version": ("__version__",),
     "interfaces.python.answers": (
         *("Event", "Explanation", "Idle", "IdleGpu", "IdleJob", "ParkedJob", "Report", "ReportGpu", "ReportLine"),
         *("RuleState", "Status"),
@@ -68,7 +68,7 @@ _NAMES = {
     "interfaces.python.protections": ("Protection", "Protections"),
 }
 _HOMES = {name: home for home, names in _NAMES.items() for name in names}
-__all__ = ["__version__", *_HOMES]  # noqa: PLE0604  names and homes are kept in one place
+__all__ = [*_HOMES]  # noqa: PLE0604  names and homes are kept in one place
 
 
 def __getattr__(name: str) -> object:

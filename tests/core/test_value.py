@@ -17,11 +17,6 @@ class Named(Point):
     name: str = "origin"
 
 
-@value
-class Single:
-    only: int = 1
-
-
 def test_fields_come_by_place_or_by_name() -> None:
     assert Point(1) == Point(x=1, y=2)
     assert Point(1, 3).y == 3
@@ -60,13 +55,6 @@ def test_a_field_too_few_or_too_many_is_an_error(wrong: tuple[int, ...]) -> None
 
 def test_a_value_tells_what_it_holds() -> None:
     assert repr(Named(1)) == "Named(x=1, y=2, name='origin')"
-
-
-def test_one_field_is_enough_to_compare_by() -> None:
-    assert Single(1) == Single()
-    assert Single(1) != Single(2)
-    assert hash(Single(3)) == hash(Single(3))
-    assert repr(Single(3)) == "Single(only=3)"
 
 
 def test_unknown_is_neither_true_nor_false_nor_zero() -> None:

@@ -32,4 +32,4 @@ def test_the_version_stands_in_one_place() -> None:
         text=True,
         check=True,
     )
-    assert listed.stdout.split() == ["src/fallow/__init__.py"]
+    assert listed.stdout.split() == ["src/fallow/core/version.py"]

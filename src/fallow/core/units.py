@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping
-from functools import lru_cache
+from functools import lru_cache, partial
 
 from fallow.core.errors import WrongUsage
 
@@ -23,26 +23,23 @@ _HOURS = r"([01]?\d|2[0-3]):([0-5]\d)\s*-\s*([01]?\d|2[0-4]):([0-5]\d)"
 _SIZE = r"(\d+(?:\.\d+)?)\s*([A-Z]*)"
 
 
-def duration_s(text: str) -> float:
-    """Return the seconds of `90`, `90s`, `10m`, `2h`, `1h30m`, `500ms`, `7d`, `2w`."""
+def duration_s(text: str, *, needs_unit: bool = False) -> float:
+    """Return the seconds of `90`, `90s`, `10m`, `2h`, `1h30m`, `500ms`, `7d`, `2w`; `0` needs no unit anywhere."""
     word = text.strip().lower()
     if len(word) > _LONGEST_WORD or not re.fullmatch(f"{_NUMBER}|{_DURATION}", word, re.ASCII):
-        raise WrongUsage(f"{text[:_LONGEST_WORD]!r} is not a duration", "write it as 90, 90s, 10m, 2h, 1h30m or 7d")
-    if re.fullmatch(_NUMBER, word, re.ASCII):
-        return float(word)
-    return sum(float(count) * _SECONDS[unit] for count, unit in re.findall(_DURATION_PART, word, re.ASCII))
-
-
-def span_s(text: str) -> float:
-    """Return the seconds of a duration with a unit: a bare number could mean minutes or days."""
-    word = text.strip()
-    try:
-        seconds = duration_s(text)
-    except WrongUsage as error:
-        raise WrongUsage(error.sentence, "write it as 90s, 10m, 2h, 1h30m or 7d") from None
-    if seconds and re.fullmatch(_NUMBER, word, re.ASCII):
+        bare = "" if needs_unit else "90, "
+        raise WrongUsage(
+            f"{text[:_LONGEST_WORD]!r} is not a duration", f"write it as {bare}90s, 10m, 2h, 1h30m or 7d"
+        )
+    if not re.fullmatch(_NUMBER, word, re.ASCII):
+        return sum(float(count) * _SECONDS[unit] for count, unit in re.findall(_DURATION_PART, word, re.ASCII))
+    if needs_unit and float(word):
         raise WrongUsage(f"{word!r} has no unit", f"write {word}s, {word}m, {word}h or {word}d")
-    return seconds
+    return float(word)
+
+
+span_s = partial(duration_s, needs_unit=True)
+"""Returns the seconds of a duration with a unit: a bare number could mean minutes or days."""
 
 
 def patience_s(environ: Mapping[str, str], name: str, usual_s: float, whom: str) -> float:
@@ -69,20 +66,18 @@ def size_bytes(text: str) -> int:
     return int(float(match[1]) * _BYTES[match[2]])
 
 
-def ratio(text: str, most: int = 100) -> float:
+def ratio(text: str, most: int = 100, *, above_zero: bool = False) -> float:
     """Return the ratio of `5` or `5%`: 0..1, or above 1 where more than 100 per cent are possible."""
     word = text.strip().removesuffix("%").rstrip()
     if not re.fullmatch(_NUMBER, word, re.ASCII) or float(word) > most:
         raise WrongUsage(f"{text!r} is not a per cent between 0 and {most}", "write it as 5 or 5%")
+    if above_zero and not float(word):
+        raise WrongUsage("nothing is below 0", "write more than 0, as 1")
     return float(word) / 100
 
 
-def some_ratio(text: str) -> float:
-    """Return a ratio below which something can be: nothing is below 0."""
-    found = ratio(text)
-    if found <= 0:
-        raise WrongUsage("nothing is below 0", "write more than 0, as 1")
-    return found
+some_ratio = partial(ratio, above_zero=True)
+"""Returns a ratio below which something can be."""
 
 
 def hours(text: str) -> tuple[int, int]:

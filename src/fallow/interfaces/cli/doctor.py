@@ -64,7 +64,7 @@ def _shipped(name: str) -> str:
 
 
 def _program() -> CheckFinding:
-    from fallow import __version__
+    from fallow.core.version import __version__
 
     python = ".".join(map(str, sys.version_info[:3]))
     return ok("fallow", f"{__version__} with Python {python}, in {quote(os.path.dirname(sys.executable))}")

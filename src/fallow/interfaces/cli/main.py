@@ -201,7 +201,7 @@ def _without_command(options: list[str], shared: argparse.ArgumentParser) -> int
     except SystemExit:  # as above
         return 0
     if getattr(args, "version", False):
-        from fallow import __version__
+        from fallow.core.version import __version__
 
         print(f"fallow {__version__}")
         return 0

@@ -15,7 +15,6 @@ from prometheus_client.core import (
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
-import fallow
 from fallow.core.activity import Activity
 from fallow.core.board import Board, Histogram
 from fallow.core.gpu import Holder
@@ -23,6 +22,7 @@ from fallow.core.gpu_status import GpuStatus, load_of
 from fallow.core.interval import Card
 from fallow.core.owner import OwnerKind
 from fallow.core.unknown import Unknown
+from fallow.core.version import __version__
 from fallow.interfaces.render.cluster_metrics import cluster_counters, cluster_samples
 from fallow.policies.guard import Phase
 
@@ -83,7 +83,7 @@ _counter = partial(gauge, kind=CounterMetricFamily)
 def _machine(board: Board) -> Iterator[Metric]:
     status = board.status
     about = {
-        "version": fallow.__version__,
+        "version": __version__,
         "host": status.host,
         "simulated": str(status.simulated).lower(),
         "dry_run": str(board.is_dry_run).lower(),

@@ -10,11 +10,11 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any
 
-from fallow import __version__
 from fallow.core.activity import Activity
 from fallow.core.api import VERSION
 from fallow.core.interval import NOBODY, SOMEBODY, Card
 from fallow.core.unknown import Unknown
+from fallow.core.version import __version__
 from fallow.engine.history.report import Report
 from fallow.interfaces.render.as_json import as_text, iso_time, with_reasons
 from fallow.policies.cost import NAME_FIELDS, By, Line, first_lines

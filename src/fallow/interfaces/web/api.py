@@ -19,13 +19,13 @@ import os
 from starlette.requests import Request
 from starlette.responses import Response
 
-from fallow import __version__
 from fallow.core.board import Board
 from fallow.core.errors import FallowError, WrongUsage
 from fallow.core.gpu_status import Status
 from fallow.core.idle_answer import OLDEST_LOOK_S, IdleAnswer, all_idle, idle_answers
 from fallow.core.money import Prices
 from fallow.core.selection import select
+from fallow.core.version import __version__
 from fallow.core.visibility import Viewer
 from fallow.engine.daemon.sources import Sources
 from fallow.interfaces.render import as_json

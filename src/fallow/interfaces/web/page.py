@@ -7,8 +7,8 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 from starlette.types import Receive, Scope, Send
 
-import fallow
 from fallow.core.activity import Activity
+from fallow.core.version import __version__
 from fallow.engine.daemon.sources import Sources
 from fallow.interfaces.render.colours import LOOKS
 from fallow.interfaces.web.actions import add_actions
@@ -35,7 +35,7 @@ class Files:
         folder = files("fallow.interfaces.web") / "static"
         bodies = {name: (folder / name).read_bytes() for name in _KINDS}
         self._bodies = bodies | {"page.css": colours_in_css().encode() + bodies["page.css"]}
-        digest = hashlib.sha256(fallow.__version__.encode() + b"".join(self._bodies.values()))
+        digest = hashlib.sha256(__version__.encode() + b"".join(self._bodies.values()))
         self.edition = digest.hexdigest()[:12]
         """What changes whenever one of the files does."""
 
@@ -76,7 +76,7 @@ def add_pages(pages: Routes, sources: Sources, renderer: Renderer, watchers: Wat
             show=request.query_params.get("show", ""),
             span=request.query_params.get("span", ""),
             edition=static.edition,
-            version=fallow.__version__,
+            version=__version__,
         )
         return HTMLResponse(made)
 

@@ -6,13 +6,13 @@ from collections.abc import Awaitable, Callable
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
-import fallow
 from fallow.core.board import Board, Counting
 from fallow.core.gpu import labels_of
 from fallow.core.interval import Interval
 from fallow.core.protections import Affected, AffectedProcess, OneUser, Protection, covers
 from fallow.core.units import shortened
 from fallow.core.value import replace
+from fallow.core.version import __version__
 from fallow.core.visibility import Viewer
 from fallow.engine.daemon.sources import Sources
 from fallow.engine.history.report import Report
@@ -67,7 +67,7 @@ def add_subject_pages(
         values = {
             "found": found,
             "host": host,
-            "version": fallow.__version__,
+            "version": __version__,
             "card": None if found.gpu is None or board is None else _card(found, board),
             "held": subject_views.rows_of(found.held),
             "stops": [] if board is None else dashboard.stops(_rules_about(board, found)),
