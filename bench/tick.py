@@ -17,6 +17,7 @@ from fallow.engine.machine.clock import SystemClock
 from fallow.readers.nvml_reader import NvmlReader
 from fallow.readers.proc import Proc
 reader = NvmlReader("bench", SystemClock(), Proc(), 2.0)
+reader.open()
 handles = [n.nvmlDeviceGetHandleByIndex(i) for i in range(n.nvmlDeviceGetCount())]
 def quietly(call, *args):
     try: call(*args)

@@ -33,7 +33,8 @@ class DrivenReader:
 
     def __init__(self, clock: ManualClock, driver_limit_s: float) -> None:
         self._clock = clock
-        self._real = NvmlReader("driven", _BesideDriven(clock), Proc(), driver_limit_s)
+        self._real = NvmlReader("driven", _BesideDriven(clock), Proc(), driver_limit_s, reopens=True)
+        self._real.open()
 
     def look(self, depth: Depth) -> Snapshot:
         return replace(self._real.look(depth), at_s=self._clock.monotonic_s(), wall_s=self._clock.wall_s())
@@ -43,10 +44,6 @@ class DrivenReader:
 
     def describe(self, snapshot: Snapshot) -> Snapshot:
         return self._real.describe(snapshot)
-
-    @property
-    def is_free(self) -> bool:
-        return self._real.is_free
 
     def close(self) -> None:
         self._real.close()

@@ -1,4 +1,4 @@
-"""A call that never returns costs its own errand and nothing else."""
+"""A call that never returns costs its own call and nothing else."""
 
 import threading
 import time
@@ -50,48 +50,48 @@ def released() -> Iterator[threading.Event]:
 
 
 @pytest.fixture
-def crew() -> CallPool:
-    return CallPool(time.monotonic, stall_s=0.02)
+def pool() -> CallPool:
+    return CallPool(time.monotonic)
 
 
-def test_all_errands_run_and_none_is_late(crew: CallPool) -> None:
+def test_all_calls_run_and_none_is_late(pool: CallPool) -> None:
     log: list[int] = []
-    assert crew.send([Quick(key, log) for key in range(20)], PATIENT_S) == {}
+    assert pool.make([Quick(key, log) for key in range(20)], PATIENT_S) == {}
     assert sorted(log) == list(range(20))
 
 
-def test_an_errand_that_hangs_is_named_with_its_call_while_the_others_finish(
-    crew: CallPool, released: threading.Event
+def test_a_call_that_hangs_is_named_with_its_call_while_the_others_finish(
+    pool: CallPool, released: threading.Event
 ) -> None:
     log: list[int] = []
-    late = crew.send([Quick(0, log), Hung(1, released), Quick(2, log), Hung(3, released), Quick(4, log)], SHORT_S)
+    late = pool.make([Quick(0, log), Hung(1, released), Quick(2, log), Hung(3, released), Quick(4, log)], SHORT_S)
     assert late == {1: "the call that hangs", 3: "the call that hangs"}
     assert sorted(log) == [0, 2, 4]
-    assert not crew.all_back()
+    assert pool.has_hung_call
 
 
-def test_while_a_thread_is_inside_no_other_errand_with_its_key_sets_out(
-    crew: CallPool, released: threading.Event
+def test_while_a_thread_is_inside_no_other_call_with_its_key_begins(
+    pool: CallPool, released: threading.Event
 ) -> None:
     hung = Hung(1, released)
-    crew.send([hung], SHORT_S)
+    pool.make([hung], SHORT_S)
     log: list[int] = []
-    late = crew.send([Quick(1, log), Quick(2, log)], PATIENT_S)
+    late = pool.make([Quick(1, log), Quick(2, log)], PATIENT_S)
     assert late == {1: "the call that hangs"}
     assert log == [2]
     assert hung.entered == 1
 
 
-def test_once_the_call_came_back_its_key_is_served_again(crew: CallPool, released: threading.Event) -> None:
-    crew.send([Hung(1, released)], SHORT_S)
+def test_once_the_call_came_back_its_key_is_served_again(pool: CallPool, released: threading.Event) -> None:
+    pool.make([Hung(1, released)], SHORT_S)
     released.set()
-    while not crew.all_back():
+    while pool.has_hung_call:
         time.sleep(0.001)
     log: list[int] = []
-    assert crew.send([Quick(1, log)], PATIENT_S) == {}
+    assert pool.make([Quick(1, log)], PATIENT_S) == {}
     assert log == [1]
 
 
-def test_a_mistake_in_an_errand_is_raised_where_it_was_sent_from(crew: CallPool) -> None:
+def test_a_mistake_in_a_call_is_raised_where_it_was_made(pool: CallPool) -> None:
     with pytest.raises(RuntimeError, match="a mistake of ours"):
-        crew.send([Broken()], PATIENT_S)
+        pool.make([Broken()], PATIENT_S)

@@ -14,8 +14,7 @@ from tests.standin import Process, World
 CONSTANTS = [name for name in dir(nvml_library) if name.startswith("NVML_")]
 STRUCTS = {
     nvml_library.Utilization: pynvml.c_nvmlUtilization_t,
-    nvml_library.MemoryInfo: pynvml.c_nvmlMemory_t,
-    nvml_library.MemoryInfoV2: pynvml.c_nvmlMemory_v2_t,
+    nvml_library.MemoryInfo: pynvml.c_nvmlMemory_v2_t,
     nvml_library.ProcessInfo: pynvml.c_nvmlProcessInfo_v2_t,
     nvml_library.Sample: pynvml.c_nvmlSample_t,
     nvml_library.ProcessSample: pynvml.c_nvmlProcessUtilizationSample_t,

@@ -45,9 +45,5 @@ class GpuReader(Protocol):
     def describe(self, snapshot: Snapshot) -> Snapshot:
         """Return the same snapshot, with each holder's user, command, container and job."""
 
-    @property
-    def is_free(self) -> bool:
-        """Return whether no call is inside the driver, as one that hangs is."""
-
     def close(self) -> None:
         """Close the driver."""

@@ -56,10 +56,7 @@ _NEARNESS = {  # by the nearest common ancestor; NVLink is nearer than any
     library.NVML_TOPOLOGY_NODE: 20,
     library.NVML_TOPOLOGY_SYSTEM: 10,
 }
-# What an empty GPU uses: some MiB for the driver, in the newer accounting. The older one counts what the
-# firmware reserves as used, which grows with the GPU. A CUDA context takes more than either.
-_FLOOR_BYTES = 64 * 2**20
-_FLOOR_SHARE_WITH_RESERVED = 0.02
+_FLOOR_BYTES = 64 * 2**20  # an empty GPU uses some MiB for the driver; a CUDA context takes more
 _GPM_METRICS = (
     *(library.NVML_GPM_METRIC_SM_UTIL, library.NVML_GPM_METRIC_SM_OCCUPANCY),
     *(library.NVML_GPM_METRIC_ANY_TENSOR_UTIL, library.NVML_GPM_METRIC_DRAM_BW_UTIL),
@@ -69,12 +66,11 @@ _GPM_METRICS = (
 _GPM_SCALES = (0.01,) * 4 + (2.0**20,) * 2 + (0.01,) * 3  # per cent and MiB, in the order of the metrics
 _COUNTED = ("counters", "pcie_rx_bytes_per_s", "pcie_tx_bytes_per_s")
 _UNCOUNTED = Unknown("the GPU does not count it")
-# The binding's names without a version refuse to work with an older driver, in an exception of their own.
-_PROCESS_LISTS = {
-    "compute": (library.nvmlDeviceGetComputeRunningProcesses_v3, library.nvmlDeviceGetComputeRunningProcesses_v2),
-    "graphics": (library.nvmlDeviceGetGraphicsRunningProcesses_v3, library.nvmlDeviceGetGraphicsRunningProcesses_v2),
-    "MPS": (library.nvmlDeviceGetMPSComputeRunningProcesses_v3, library.nvmlDeviceGetMPSComputeRunningProcesses_v2),
-}
+_PROCESS_LISTS = (
+    library.nvmlDeviceGetComputeRunningProcesses_v3,
+    library.nvmlDeviceGetGraphicsRunningProcesses_v3,
+    library.nvmlDeviceGetMPSComputeRunningProcesses_v3,
+)
 _NOT_BY_PROCESS = Unknown("the driver does not report memory by process")
 _NO_NEW_SAMPLE = Unknown("the driver has no sample since the last look")
 
@@ -98,16 +94,12 @@ class Ask:
         not_found: object = None,
         of_card: bool = True,
         takes: float = 1.0,
-        attempts: int = 4,
     ) -> Handle:
         name = call.__name__
         self._about_to(name, takes)
         try:
             return call(*args)
         except library.NVMLError as error:
-            if error.value == library.NVML_ERROR_INSUFFICIENT_SIZE and attempts > 1:
-                # A list that grew between the two calls that a long one takes is asked for again.
-                return self(call, *args, not_found=not_found, of_card=of_card, attempts=attempts - 1)
             if error.value in _TROUBLE and of_card:
                 raise CardInTrouble(_TROUBLE[error.value]) from None
             if error.value == library.NVML_ERROR_NOT_FOUND and not_found is not None:
@@ -127,10 +119,13 @@ def connect(about_to: AboutTo) -> int:
         raise NoDriver(_NO_DRIVER.get(error.value) or f"the NVIDIA driver does not start: {error}") from None
     about_to("nvmlDeviceGetCount", OPENING_TAKES)
     try:
-        return int(library.nvmlDeviceGetCount())
+        if count := library.nvmlDeviceGetCount():
+            return int(count)
+        why = "the NVIDIA driver is here and has no GPU"
     except library.NVMLError as error:
-        disconnect(about_to)
-        raise NoDriver(f"the NVIDIA driver cannot count its GPUs: {error}") from None
+        why = f"the NVIDIA driver cannot count its GPUs: {error}"
+    disconnect(about_to)
+    raise NoDriver(why)
 
 
 def disconnect(about_to: AboutTo) -> None:
@@ -187,27 +182,19 @@ def utilization(ask: Ask, handle: Handle) -> dict[str, Any]:
 
 
 def memory(ask: Ask, handle: Handle) -> Memory | Unknown:
-    """Return memory in use, without the firmware's share if the driver reports it."""
-    info = ask(library.nvmlDeviceGetMemoryInfo, handle, library.nvmlMemory_v2)
-    if not isinstance(info, Unknown):
-        return Memory(info.total, info.used, info.free, _FLOOR_BYTES)
-    older = ask(library.nvmlDeviceGetMemoryInfo, handle)
-    if isinstance(older, Unknown):
-        return older
-    floor = max(_FLOOR_BYTES, int(older.total * _FLOOR_SHARE_WITH_RESERVED))
-    return Memory(older.total, older.used, older.free, floor)
+    """Return memory in use, without the firmware's share."""
+    info = ask(library.nvmlDeviceGetMemoryInfo_v2, handle)
+    return info if isinstance(info, Unknown) else Memory(info.total, info.used, info.free, _FLOOR_BYTES)
 
 
 def holders(ask: Ask, handle: Handle) -> tuple[Holder, ...] | Unknown:
     """Return all processes on the device. A kind of process that it does not support has none, except compute."""
     found: dict[int, Holder] = {}
-    for kind, (newer, older) in _PROCESS_LISTS.items():
-        listed = ask(newer, handle)
-        if isinstance(listed, Unknown) and listed == _TOO_OLD:
-            listed = ask(older, handle)
+    for processes in _PROCESS_LISTS:
+        listed = ask(processes, handle)
+        if processes is not _PROCESS_LISTS[0] and listed in (_NOT_SUPPORTED, _TOO_OLD):
+            continue
         if isinstance(listed, Unknown):
-            if kind != "compute" and listed in (_NOT_SUPPORTED, _TOO_OLD):
-                continue
             return listed
         for process in listed:
             used = process.usedGpuMemory

@@ -77,12 +77,6 @@ class Utilization(Structure):
 
 
 class MemoryInfo(Structure):
-    """Memory in bytes; what the firmware reserves counts as used."""
-
-    _fields_ = (("total", c_ulonglong), ("free", c_ulonglong), ("used", c_ulonglong))
-
-
-class MemoryInfoV2(Structure):
     """Memory in bytes; what the firmware reserves is a separate field."""
 
     _fields_ = (
@@ -95,7 +89,7 @@ class MemoryInfoV2(Structure):
 
 
 class ProcessInfo(Structure):
-    """One process on a GPU, in the second and the third form of the lists alike."""
+    """One process on a GPU."""
 
     _fields_ = (
         ("pid", c_uint),
@@ -162,7 +156,7 @@ class GpmSupport(Structure):
     _fields_ = (("version", c_uint), ("isSupportedDevice", c_uint))
 
 
-nvmlMemory_v2 = ctypes.sizeof(MemoryInfoV2) | 2 << 24  # a struct's size and version, as the library expects it
+nvmlMemory_v2 = ctypes.sizeof(MemoryInfo) | 2 << 24  # a struct's size and version, as the library expects it
 
 _library: ctypes.CDLL | None = None
 _functions: dict[str, Call] = {}
@@ -177,13 +171,6 @@ def nvmlInit() -> None:
         except OSError:
             raise NVMLError(NVML_ERROR_LIBRARY_NOT_FOUND) from None
     _check(_function("nvmlInit_v2")())
-
-
-def nvmlDeviceGetMemoryInfo(handle: Handle, version: int | None = None) -> Any:
-    """Return memory in the older form, or in that of `version`."""
-    if version is None:
-        return _filled("nvmlDeviceGetMemoryInfo", MemoryInfo(), handle)
-    return _filled("nvmlDeviceGetMemoryInfo_v2", MemoryInfoV2(version=version), handle)
 
 
 def nvmlDeviceGetMigMode(handle: Handle) -> list[int]:
@@ -244,11 +231,6 @@ def _in_words(value: int) -> str:
     return (spoken(value) or b"").decode(errors="replace") or f"error {value}"
 
 
-def _filled(name: str, struct: Any, *args: object) -> Any:
-    _check(_function(name)(*args, byref(struct)))
-    return struct
-
-
 def _bounded(count: c_uint) -> int:
     """Return a number of rows, at most as many as make sense: their memory is allocated here."""
     count.value = min(count.value, _MOST_ROWS)
@@ -294,7 +276,9 @@ def _fills(name: str, kind: type[Structure], *fields: int) -> Call:
     """Make a call that fills a struct."""
 
     def call(handle: Handle) -> Any:
-        return _filled(name, kind(*fields), handle)
+        struct = kind(*fields)
+        _check(_function(name)(handle, byref(struct)))
+        return struct
 
     return _named(name, call)
 
@@ -349,11 +333,9 @@ nvmlDeviceGetP2PStatus = _answers("nvmlDeviceGetP2PStatus", c_uint)
 nvmlDeviceGetTopologyCommonAncestor = _answers("nvmlDeviceGetTopologyCommonAncestor", c_uint)
 nvmlSystemGetDriverVersion = _says("nvmlSystemGetDriverVersion")
 nvmlSystemGetCudaDriverVersion_v2 = _answers("nvmlSystemGetCudaDriverVersion_v2", c_int)
-nvmlDeviceGetComputeRunningProcesses_v2 = _lists("nvmlDeviceGetComputeRunningProcesses_v2")
 nvmlDeviceGetComputeRunningProcesses_v3 = _lists("nvmlDeviceGetComputeRunningProcesses_v3")
-nvmlDeviceGetGraphicsRunningProcesses_v2 = _lists("nvmlDeviceGetGraphicsRunningProcesses_v2")
 nvmlDeviceGetGraphicsRunningProcesses_v3 = _lists("nvmlDeviceGetGraphicsRunningProcesses_v3")
-nvmlDeviceGetMPSComputeRunningProcesses_v2 = _lists("nvmlDeviceGetMPSComputeRunningProcesses_v2")
 nvmlDeviceGetMPSComputeRunningProcesses_v3 = _lists("nvmlDeviceGetMPSComputeRunningProcesses_v3")
+nvmlDeviceGetMemoryInfo_v2 = _fills("nvmlDeviceGetMemoryInfo_v2", MemoryInfo, nvmlMemory_v2)
 nvmlDeviceGetUtilizationRates = _fills("nvmlDeviceGetUtilizationRates", Utilization)
 nvmlGpmQueryDeviceSupport = _fills("nvmlGpmQueryDeviceSupport", GpmSupport, NVML_GPM_SUPPORT_VERSION)

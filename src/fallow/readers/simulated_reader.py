@@ -149,11 +149,6 @@ class SimulatedReader:
         """Return the same snapshot, with what /proc knows of each holder."""
         return replace(snapshot, gpus=self._proc.describe_all(snapshot.gpus))
 
-    @property
-    def is_free(self) -> bool:
-        """Return True: there is no driver."""
-        return True
-
     def close(self) -> None:
         """Do nothing: nothing is open."""
 

@@ -18,8 +18,7 @@ from fallow.engine.config.feasible import Feasible
 from fallow.engine.config.load import load
 from fallow.engine.daemon.loop import Daemon
 from fallow.engine.daemon.publisher import Publisher
-from fallow.readers.reopening_reader import ReopeningReader
-from tests.engine.driven import DrivenReader, driven_world
+from tests.engine.driven import driven_world
 from tests.places import LIMIT_S
 
 
@@ -29,9 +28,6 @@ class DaemonResident:
     def __init__(self, file: str, limit_s: float, *, dry_run: bool) -> None:
         self.told: list[str] = []
         self.world, self.clock = driven_world(dict(os.environ), limit_s)
-        self.world.gpu_reader = ReopeningReader(
-            self.world.gpu_reader, lambda: DrivenReader(self.clock, limit_s), self.clock
-        )
         self.publisher = Publisher()
         feasible = Feasible(self.world, self.told.append, dry_run=dry_run)
         self.daemon = Daemon(

@@ -59,10 +59,6 @@ class ScriptedReader:
     def describe(self, snapshot: Snapshot) -> Snapshot:
         return snapshot
 
-    @property
-    def is_free(self) -> bool:
-        return True
-
     def close(self) -> None:
         return
 

@@ -6,7 +6,6 @@ from functools import cached_property
 
 from fallow.actuators.claims.folder import ClaimFolder, folder_path
 from fallow.core.errors import NoDriver
-from fallow.core.gpu import Snapshot
 from fallow.core.ports import Clock, GpuReader
 from fallow.core.units import patience_s
 from fallow.engine.machine.clock import SystemClock
@@ -19,10 +18,10 @@ if TYPE_CHECKING:
     from fallow.actuators.claims.protections import ProtectionFolder
     from fallow.core.visibility import Viewer
     from fallow.engine.client.daemon_client import DaemonClient
+    from fallow.readers.nvml_reader import NvmlReader
     from fallow.readers.terminals import Terminals
 
 _DRIVER_LIMIT_S = 2.0
-_PATIENTLY_S = 1e6  # reopening happens in the background, so it may take any time
 
 
 class World:
@@ -47,12 +46,12 @@ class World:
             from fallow.readers.simulated_reader import SimulatedReader
 
             return SimulatedReader(os.uname().nodename, self.clock, self.proc, self.environ)
+        reader = self._driver_reader()
         try:
-            return self._open_driver()
+            reader.open()
         except NoDriver as error:
-            raise NoDriver(
-                str(error), "to try fallow without a GPU, add --simulate or set FALLOW_SIMULATE=8xH100"
-            ) from None
+            raise _or_simulate(error) from None
+        return reader
 
     def reopen_driver_when_lost(self, instead: "Callable[[NoDriver], None] | None" = None) -> None:
         """Keep reading when the driver is unloaded: meanwhile every reading is unknown, and it is opened again.
@@ -61,24 +60,20 @@ class World:
         """
         if self._simulate:
             return
-        from fallow.readers.reopening_reader import ReopeningReader
-
-        first: GpuReader | Snapshot
+        reader = self._driver_reader(reopens=True)
         try:
-            first = self.gpu_reader
+            reader.open()
         except NoDriver as error:
             if instead is None:
-                raise
+                raise _or_simulate(error) from None
             instead(error)
-            first = Snapshot(os.uname().nodename, False, self.clock.monotonic_s(), self.clock.wall_s(), ())
-        self.gpu_reader = ReopeningReader(first, lambda: self._open_driver(_PATIENTLY_S), self.clock)
+        self.gpu_reader = reader
 
-    def _open_driver(self, first_s: float | None = None) -> GpuReader:
-        """Open the driver's reader. `first_s` limits the first call, where it may take longer than the others."""
+    def _driver_reader(self, *, reopens: bool = False) -> "NvmlReader":
         from fallow.readers.nvml_reader import NvmlReader
 
         limit_s = patience_s(self.environ, "FALLOW_DRIVER_TIMEOUT", _DRIVER_LIMIT_S, "the driver")
-        return NvmlReader(os.uname().nodename, self.clock, self.proc, limit_s, first_s)
+        return NvmlReader(os.uname().nodename, self.clock, self.proc, limit_s, reopens=reopens)
 
     @cached_property
     def folder(self) -> ClaimFolder:
@@ -152,6 +147,10 @@ class World:
     def chance(self) -> int:
         """Return a random number."""
         return int.from_bytes(os.urandom(4), "little")
+
+
+def _or_simulate(error: NoDriver) -> NoDriver:
+    return NoDriver(str(error), "to try fallow without a GPU, add --simulate or set FALLOW_SIMULATE=8xH100")
 
 
 def _on_own_machine(environ: Mapping[str, str]) -> Mapping[str, str]:
