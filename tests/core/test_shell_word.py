@@ -9,7 +9,7 @@ import pytest
 from fallow.actuators.files.state_folder import prepared
 from fallow.actuators.process.spawn import find
 from fallow.core.errors import FallowError
-from fallow.readers.token_file import read_token
+from fallow.readers.secret import read_token
 
 
 @pytest.mark.parametrize(

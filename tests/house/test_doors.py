@@ -70,7 +70,7 @@ def users_of(*names: str) -> set[str]:
             "touches /proc",
             ("/proc", "proc.root"),
             {
-                *("readers/proc.py", "readers/proc_machine.py", "actuators/process/signals.py"),
+                *("readers/proc.py", "readers/proc_machine.py", "readers/sockets.py", "actuators/process/signals.py"),
             },
         ),
         (

@@ -1,7 +1,8 @@
-"""Check whether a file can be trusted: only trusted users can have written it, or can replace it.
+"""Open files that only trusted users can have written, or can replace: root, and for one's own files oneself.
 
-Each folder, each link and the file itself must belong to them, and nobody else may write there; in a sticky folder
-such as /tmp others cannot touch what is not theirs. Where every step is so, nobody else can change one later either.
+As sshd does with its keys: each folder, each link and the file itself must belong to them, and nobody else may write
+there; in a sticky folder such as /tmp others cannot touch what is not theirs. Where every step is so, nobody else can
+change one later either.
 """
 
 import os
@@ -11,60 +12,51 @@ import stat
 from collections.abc import Iterator, Mapping, Sequence
 
 from fallow.core.account import USUAL_PATH
+from fallow.core.errors import NotPermitted
 from fallow.core.mistake import Mistake
 from fallow.core.units import printable
-from fallow.core.value import value
 
+ROOT = frozenset({0})
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 _MOST_STEPS = 400
 
 
-@value
-class Trusted:
-    """Which users are trusted, and why no others."""
-
-    uids: frozenset[int]
-    why: str
-
-
-ROOT_ALONE = Trusted(frozenset({0}), "as root fallow reads only what nobody else can change")
-
-
-def doubts(path: str, trusted: Trusted = ROOT_ALONE) -> list[Mistake]:
-    """Return every reason not to trust a file; of one that is missing, not to trust the folders above it."""
-    found: list[Mistake] = []
+def doubt(path: str, uids: frozenset[int] = ROOT) -> Mistake | None:
+    """Return the first reason not to trust a file; of one that is missing, not to trust the folders above it."""
     try:
         for step, facts in _steps(os.path.join(os.getcwd(), path)):
-            shown = printable(step)
-            if facts.st_uid not in trusted.uids:
-                sentence = f"{shown} belongs to another user; {trusted.why}"
-                found.append(Mistake(sentence, suggestion=f"chown -h root {shlex.quote(step)}"))
+            if facts.st_uid not in uids:
+                sentence = f"{printable(step)} belongs to another user, who could change what fallow reads or runs"
+                return Mistake(sentence, suggestion=f"chown -h root {shlex.quote(step)}")
             may_be_open = stat.S_ISLNK(facts.st_mode) or stat.S_ISCHR(facts.st_mode)
             is_sticky = stat.S_ISDIR(facts.st_mode) and facts.st_mode & stat.S_ISVTX
             if facts.st_mode & _OTHERS_WRITE and not may_be_open and not is_sticky:
-                sentence = f"others may write to {shown}; {trusted.why}"
-                found.append(Mistake(sentence, suggestion=f"chmod go-w {shlex.quote(step)}"))
+                sentence = f"others may write to {printable(step)}, and change what fallow reads or runs"
+                return Mistake(sentence, suggestion=f"chmod go-w {shlex.quote(step)}")
     except (FileNotFoundError, NotADirectoryError):
-        pass
+        return None
     except (OSError, ValueError) as error:
-        found.append(Mistake(f"it cannot be read: {getattr(error, 'strerror', None) or error}"))
-    return found
+        return Mistake(f"it cannot be read: {getattr(error, 'strerror', None) or error}")
+    return None
 
 
-def doubts_of_program(command: Sequence[str], cwd: str | None, environ: Mapping[str, str]) -> list[Mistake]:
-    """Return every reason not to run the program of a command as root: others can change it."""
+def doubt_of_program(command: Sequence[str], cwd: str | None, environ: Mapping[str, str]) -> Mistake | None:
+    """Return why not to run the program of a command as root: others can change it."""
     program = os.path.join(cwd or "/", command[0]) if os.sep in command[0] else command[0]
     found = shutil.which(program, path=environ.get("PATH", USUAL_PATH))
-    return [] if found is None else doubts(found)
+    return None if found is None else doubt(found)
 
 
-def open_trusted(path: str, flags: int, trusted: Trusted = ROOT_ALONE, mode: int = 0o600) -> int:
-    """Open or make a file of which there are no doubts; raise OSError if another user made it a moment ago."""
+def open_trusted(path: str, flags: int, uids: frozenset[int] = ROOT, mode: int = 0o600) -> int:
+    """Open or make a file; raise NotPermitted if there is a doubt about it, or another user made it a moment ago."""
+    found = doubt(path, uids)
+    if found is not None:
+        raise NotPermitted(found.sentence, found.suggestion)
     flags |= os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
     fd = os.open(os.path.realpath(path), flags, mode)
-    if os.fstat(fd).st_uid not in trusted.uids:
+    if os.fstat(fd).st_uid not in uids:
         os.close(fd)
-        raise PermissionError(f"{path} belongs to another user")
+        raise NotPermitted(f"{path} belongs to another user")
     return fd
 
 
@@ -72,7 +64,7 @@ def trusted_program(link: str) -> str | None:
     """Return the name of the program that a link of the kernel leads to; None unless that file is trusted here."""
     try:
         path = os.readlink(link)
-        if doubts(path) or not os.path.samestat(os.stat(path), os.stat(link)):
+        if doubt(path) is not None or not os.path.samestat(os.stat(path), os.stat(link)):
             return None
     except OSError:
         return None

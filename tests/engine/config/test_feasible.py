@@ -16,7 +16,7 @@ from tests.places import ME
 FILLER = f"[[filler]]\nname = 'a'\nuser = '{ME}'\n"
 PATH = "/usr/bin:/bin"
 ADA = 61001
-WHY = "as root fallow reads only what nobody else can change"
+WHY = "who could change what fallow reads or runs"
 
 
 def mistakes(text: str, let_pass: list[Mistake] | None = None) -> list[str]:
@@ -115,5 +115,5 @@ def test_root_takes_no_kubeconfig_and_no_slurm_conf_that_others_could_have_writt
     file.touch(0o644)
     assert mistakes(text) == []
     os.chown(file, ADA, ADA)
-    assert mistakes(text) == [f"f:3: cluster.{key}: {file} belongs to another user; {WHY} (chown -h root {file})"]
+    assert mistakes(text) == [f"f:3: cluster.{key}: {file} belongs to another user, {WHY} (chown -h root {file})"]
     assert mistakes(text + "enabled = false\n") == []

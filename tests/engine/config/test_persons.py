@@ -11,7 +11,7 @@ from fallow.engine.config.load import understand
 from fallow.engine.config.model import Config
 from fallow.engine.config.persons import Person, known_persons, shared_token
 from fallow.engine.machine.world import World
-from fallow.readers.token_file import hashed
+from fallow.readers.secret import hashed
 from tests.places import ME
 
 TOKEN = "a-token-of-one-person"

@@ -28,7 +28,7 @@ from fallow.interfaces.web.server import HttpServer, bound, listen
 from fallow.interfaces.web.sessions import Sessions
 from fallow.interfaces.web.settings import Settings, checked
 from fallow.readers.proc import Proc, user_name
-from fallow.readers.token_file import hashed
+from fallow.readers.secret import hashed
 from tests.places import LIMIT_S
 
 TOKEN = "a-token-that-nobody-guesses"

@@ -28,7 +28,7 @@ from fallow.interfaces.web.server import bound, listen
 from fallow.interfaces.web.sessions import Sessions
 from fallow.interfaces.web.settings import Settings, Visitor, checked, said_at_start
 from fallow.interfaces.web.token import token_in
-from fallow.readers.token_file import hashed
+from fallow.readers.secret import hashed
 from tests.interfaces.web.boards import varied
 from tests.interfaces.web.served import TOKEN, Answer, Site, hall, served
 from tests.places import LIMIT_S, ME

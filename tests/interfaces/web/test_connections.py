@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fallow.interfaces.web import connection
-from fallow.readers.socket_users import user_of
+from fallow.readers.sockets import user_of
 from tests.interfaces.web.boards import varied
 from tests.interfaces.web.served import TOKEN, Site, hall, served
 from tests.places import LIMIT_S

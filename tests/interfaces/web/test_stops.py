@@ -13,7 +13,7 @@ from fallow.engine.history.journal import Journal
 from fallow.engine.machine.world import World
 from fallow.engine.stop.for_person import StopsForPersons
 from fallow.readers.accounts import account
-from fallow.readers.token_file import hashed
+from fallow.readers.secret import hashed
 from tests.interfaces.web.boards import varied
 from tests.interfaces.web.served import TOKEN, Answer, Site, hall, served
 from tests.places import LIMIT_S

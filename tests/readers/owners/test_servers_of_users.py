@@ -22,7 +22,7 @@ from fallow.core.unknown import Unknown
 from fallow.engine.machine.clock import SystemClock
 from fallow.engine.machine.world import World
 from fallow.engine.owners.contact import contact
-from fallow.readers.local_http import LocalHttp
+from fallow.readers.http import LocalHttp
 from fallow.readers.owners import jupyter
 from fallow.readers.owners.containers import endpoints
 from fallow.readers.owners.traces import trace

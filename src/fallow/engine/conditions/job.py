@@ -13,7 +13,7 @@ from fallow.engine.conditions.shared import Shared
 from fallow.engine.jobs.ports import JobCondition
 from fallow.engine.machine.world import World
 from fallow.engine.owners.known import KnownOwners
-from fallow.readers.local_http import LocalHttp
+from fallow.readers.http import LocalHttp
 
 
 class JobConditions:

@@ -27,7 +27,7 @@ from fallow.engine.fill.start import check_command
 from fallow.engine.jobs.perform import each_shortcoming, host_actuators, nobody_to_signal
 from fallow.engine.machine.world import World
 from fallow.readers.accounts import account, group_names, group_number, names, run_as
-from fallow.readers.file_trust import doubts, doubts_of_program
+from fallow.readers.file_trust import doubt, doubt_of_program
 
 _SAY_WHO = 'add user = "NAME", or user = "root" if it shall be root'
 
@@ -108,8 +108,9 @@ class Feasible:
         if log is not None and "{" not in os.path.dirname(log) and not os.path.isdir(os.path.dirname(log)):
             yield Fault((*path, "log"), f"the folder {os.path.dirname(log)} is not there", "make it, or name another")
         if guise is not None and guise.account is None:
-            for doubt in doubts_of_program(filler.command, cwd, environ):
-                yield Fault(of_command, doubt.sentence, doubt.suggestion, ((*path, "user"), of_cwd))
+            why = doubt_of_program(filler.command, cwd, environ)
+            if why is not None:
+                yield Fault(of_command, why.sentence, why.suggestion, ((*path, "user"), of_cwd))
 
     def _guard(self, path: Path, guard: Guard) -> Iterator[Fault]:
         runs = any(isinstance(action, RunCommand) for action in guard.action)
@@ -156,9 +157,9 @@ class Feasible:
 
 def _programs_of_others(path: Path, file: str | None) -> Iterator[Fault]:
     """Yield a fault if root would run the programs, or load the plugins, that a file of others names."""
-    if file is not None and os.geteuid() == 0:
-        for doubt in doubts(file):
-            yield Fault(path, doubt.sentence, doubt.suggestion)
+    why = doubt(file) if file is not None and os.geteuid() == 0 else None
+    if why is not None:
+        yield Fault(path, why.sentence, why.suggestion)
 
 
 def _unknown(path: Path, users: Sequence[str], *, may_pass: bool = False) -> Iterator[Fault]:

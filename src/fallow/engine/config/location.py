@@ -10,7 +10,7 @@ from fallow.core.errors import ConfigWrong, NotPermitted
 from fallow.core.mistake import Mistake
 from fallow.core.units import printable
 from fallow.readers.accounts import home
-from fallow.readers.file_trust import doubts, open_trusted
+from fallow.readers.file_trust import open_trusted
 
 MACHINE = "/etc/fallow/fallow.toml"
 _LARGEST_BYTES = 1 << 20
@@ -92,10 +92,10 @@ def _opened(path: str, file: str) -> int:
         raise _no_file(file, os.stat(path).st_mode)
     if os.geteuid() != 0:
         return os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    found = doubts(path)
-    if found:
-        raise ConfigWrong(file, found)
-    return open_trusted(path, os.O_RDONLY)
+    try:
+        return open_trusted(path, os.O_RDONLY)
+    except NotPermitted as doubt:
+        raise ConfigWrong(file, [Mistake(doubt.sentence, suggestion=doubt.way)]) from None
 
 
 def _no_file(file: str, mode: int) -> ConfigWrong:

@@ -11,7 +11,7 @@ from fallow.core.value import value
 from fallow.engine.config import types
 from fallow.engine.config.base import Section
 from fallow.readers.accounts import account, names
-from fallow.readers.token_file import hashed, read_token
+from fallow.readers.secret import hashed, read_token
 
 
 class Person(Section):

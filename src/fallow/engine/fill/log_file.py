@@ -3,8 +3,8 @@
 import os
 import stat
 
-from fallow.core.errors import CannotRun
-from fallow.readers.file_trust import doubts, open_trusted
+from fallow.core.errors import CannotRun, NotPermitted
+from fallow.readers.file_trust import open_trusted
 
 _FLAGS = os.O_WRONLY | os.O_CREAT | os.O_APPEND
 
@@ -12,7 +12,9 @@ _FLAGS = os.O_WRONLY | os.O_CREAT | os.O_APPEND
 def open_log(path: str, *, for_root: bool = False) -> int:
     """Open the log for appending. `for_root`: refuse a path where another user could have put a link or file."""
     try:
-        log = _open_trusted(path) if for_root else _open(path)
+        log = open_trusted(path, _FLAGS, mode=0o644) if for_root else _open(path)
+    except NotPermitted as doubt:
+        raise CannotRun(f"the log {path} is not to be trusted: {doubt.sentence}") from None
     except OSError as error:
         raise CannotRun(f"the log {path} cannot be written: {error.strerror or error}") from None
     os.set_blocking(log, True)
@@ -22,13 +24,6 @@ def open_log(path: str, *, for_root: bool = False) -> int:
 def _open(path: str) -> int:
     # Without O_NONBLOCK, opening a pipe that no process reads would wait for ever.
     return os.open(path, _FLAGS | os.O_NONBLOCK | os.O_CLOEXEC, 0o644)
-
-
-def _open_trusted(path: str) -> int:
-    found = doubts(path)
-    if found:
-        raise CannotRun(f"the log {path} is not to be trusted: {found[0].sentence}")
-    return open_trusted(path, _FLAGS, mode=0o644)
 
 
 def outputs_are_pipes() -> bool:

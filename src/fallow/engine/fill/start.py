@@ -17,7 +17,7 @@ from fallow.engine.machine.world import World
 from fallow.engine.machine.yielding_gpus import KEEPER
 from fallow.policies.fill import FillRules
 from fallow.readers.accounts import run_as
-from fallow.readers.file_trust import doubts_of_program
+from fallow.readers.file_trust import doubt_of_program
 
 
 @value
@@ -82,9 +82,9 @@ class SystemFillerStarter:
 
     def _refuse_doubtful(self, command: Sequence[str], spec: FillerSpec) -> None:
         """Raise CannotRun if others than root can change the program."""
-        found = doubts_of_program(command, spec.cwd, {**self._world.environ, **dict(spec.env)})
-        if found:
-            raise CannotRun(f"{found[0].sentence} ({found[0].suggestion})")
+        found = doubt_of_program(command, spec.cwd, {**self._world.environ, **dict(spec.env)})
+        if found is not None:
+            raise CannotRun(f"{found.sentence} ({found.suggestion})")
 
 
 class DryRunFiller:

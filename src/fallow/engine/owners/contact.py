@@ -22,7 +22,7 @@ from fallow.core.value import value
 from fallow.engine.machine.world import World
 from fallow.engine.owners.recent_answers import RecentAnswers
 from fallow.readers.accounts import account
-from fallow.readers.local_http import LocalHttp
+from fallow.readers.http import LocalHttp
 from fallow.readers.owners import containers, jupyter, units
 from fallow.readers.owners.traces import trace
 from fallow.readers.proc import Proc

@@ -13,7 +13,7 @@ from fallow.engine.machine.world import World
 from fallow.interfaces.cli.options import Parser, add_json
 from fallow.interfaces.render.as_json import as_text
 from fallow.interfaces.stderr import Stderr
-from fallow.readers.file_trust import doubts
+from fallow.readers.file_trust import doubt
 
 _FOR_ROOT = "let root install one for it first, as in /opt/fallow"
 ABOUT = """\
@@ -43,8 +43,9 @@ def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
     if args.unit:
         program = _own_words()
         print(_unit(program), end="")
-        for doubt in [*doubts(program[0]), *doubts(__file__)][:1]:
-            voice.note(f"who can change this fallow becomes root by that unit; {_FOR_ROOT}: {doubt.sentence}")
+        why = doubt(program[0]) or doubt(__file__)
+        if why is not None:
+            voice.note(f"who can change this fallow becomes root by that unit; {_FOR_ROOT}: {why.sentence}")
         return 0
     from fallow.engine.doctor import examine
 

@@ -14,7 +14,7 @@ from fallow.interfaces.web.server import HttpServer, bound, listen
 from fallow.interfaces.web.sessions import Sessions
 from fallow.interfaces.web.settings import Settings, checked, said_at_start
 from fallow.interfaces.web.token import token_in
-from fallow.readers.token_file import hashed
+from fallow.readers.secret import hashed
 
 
 def open_page(app: ASGIApp, page: Page, clock: Clock, tell: Callable[[str], None]) -> HttpServer | None:

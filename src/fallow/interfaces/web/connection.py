@@ -14,7 +14,7 @@ import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from fallow.engine.daemon.sources import Peer
-from fallow.readers.socket_users import groups_of_peer, user_of
+from fallow.readers.sockets import groups_of_peer, user_of
 
 MOST_CONNECTIONS = 256
 REQUEST_S = 10.0

@@ -6,7 +6,7 @@ from fallow.core.errors import WrongUsage
 from fallow.core.value import value
 from fallow.engine.config.listen_address import Address
 from fallow.engine.config.persons import KnownPerson
-from fallow.readers.token_file import hashed
+from fallow.readers.secret import hashed
 
 
 @value

@@ -5,7 +5,7 @@ import secrets
 from collections.abc import Callable
 
 from fallow.core.errors import FallowError
-from fallow.readers.token_file import read_token
+from fallow.readers.secret import read_token
 
 
 def token_in(path: str, tell: Callable[[str], None]) -> str:

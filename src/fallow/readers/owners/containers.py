@@ -15,7 +15,7 @@ from fallow.core.owner import OwnerFacts
 from fallow.core.units import printable
 from fallow.core.unknown import Unknown
 from fallow.core.value import value
-from fallow.readers.local_http import RightsOf, only_ours
+from fallow.readers.http import RightsOf, only_ours
 from fallow.readers.owners.traces import container_cgroup
 from fallow.readers.proc import Proc
 

@@ -6,13 +6,13 @@ from enum import StrEnum
 from fallow.core.cluster import Readings
 from fallow.core.ports import Clock
 from fallow.core.unknown import Unknown
+from fallow.readers.http import RemoteHttp
 from fallow.readers.prometheus import queries
 from fallow.readers.prometheus.answer import Vector
 from fallow.readers.prometheus.merge import merged
 from fallow.readers.prometheus.queries import Ask, Queries
 from fallow.readers.prometheus.series import Answers, Seen, Window, seen
 from fallow.readers.prometheus.vocabulary import DCGM, HOSTS, OWN, OWNER, TARGET, Vocabulary
-from fallow.readers.remote_http import RemoteHttp, server_at
 
 MOST_BYTES = 64 << 20
 """The longest answer that is read: 20,000 GPUs take about 8 MB."""
@@ -41,7 +41,7 @@ def open_eyes(
     exporters: Sequence[str] = (),
 ) -> "PrometheusEyes":
     """Return the eyes on the Prometheus at an address; raise ValueError if it is not one of http or https."""
-    ask = RemoteHttp(clock, server_at(url), token_file, MOST_BYTES)
+    ask = RemoteHttp(clock, url, token_file, MOST_BYTES)
     return PrometheusEyes(clock, ask, source, scrape_interval_s, limit_s, exporters)
 
 

@@ -5,17 +5,17 @@ from urllib.parse import urlencode
 
 from fallow.core.ports import Clock
 from fallow.core.unknown import Unknown
+from fallow.readers.http import RemoteHttp
 from fallow.readers.prometheus.answer import LabelReader, vector
 from fallow.readers.prometheus.eyes import MOST_BYTES
 from fallow.readers.prometheus.queries import Ask
-from fallow.readers.remote_http import RemoteHttp, server_at
 
 _ANSWERS_WITHIN_S = 60.0
 
 
 def prometheus_at(clock: Clock, url: str, token_file: str) -> Ask:
     """Return what asks the Prometheus at an address."""
-    return RemoteHttp(clock, server_at(url), token_file, MOST_BYTES)
+    return RemoteHttp(clock, url, token_file, MOST_BYTES)
 
 
 def gpu_seconds(ask: Ask, by: str, since_s: float, until_s: float) -> dict[str, dict[str, float]] | Unknown:
