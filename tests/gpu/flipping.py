@@ -1,13 +1,11 @@
 """Loads a card in this process, flips a bit of its memory behind the load's back, and prints what the load found.
 
-`python -m tests.gpu.flipping hold|matmul BYTES`: the wrong words before and after. `leaving`: the time to let go.
-`kinds`: the wrong words and the rate of each kind of product, also of those that older cards are given.
+For two loads: the wrong words before and after. `kinds`: the wrong words and the rate of each kind of product, also
+of those that older cards are given.
 """
 
 import ctypes
 import json
-import sys
-import threading
 import time
 
 from cuda.bindings import driver
@@ -20,7 +18,7 @@ from fallow.workloads.products import best
 from fallow.workloads.work import Ask, Load, Tally
 
 SOME_STEPS = 8
-WORKS_FOR_S = 0.5
+BYTES = {Load.MEMORY: 8 * 2**30, Load.MATMUL: 4 * 2**30}
 
 
 def ignore(wanted_bytes: int) -> None:
@@ -35,9 +33,9 @@ def flip(address: int) -> None:
     assert driver.cuMemcpyHtoD(address, ctypes.addressof(word), 4)[0] == 0
 
 
-def wrong_words(load: Load) -> dict[str, int]:
+def wrong_words(load: Load, size: int) -> dict[str, int]:
     """Before a word was flipped, and after."""
-    work = CudaWork(Ask(load, verify=True, memory_bytes=int(sys.argv[2])))
+    work = CudaWork(Ask(load, verify=True, memory_bytes=size))
     work.begin(ignore)
     assert work.memory is not None
     for _ in range(SOME_STEPS):
@@ -70,37 +68,10 @@ def kinds() -> dict[str, tuple[int, float]]:
     return found
 
 
-def letting_go_s() -> float:
-    """Letting go of most of a card's memory while another thread works it flat out."""
-    work = CudaWork(Ask(Load.MATMUL, verify=False, memory_share=0.88))
-    leaving, began = threading.Event(), threading.Event()
-
-    def go_on() -> None:
-        work.begin(ignore)
-        began.set()
-        while not leaving.is_set():
-            work.step()
-
-    worker = threading.Thread(target=go_on)
-    worker.start()
-    began.wait()
-    time.sleep(WORKS_FOR_S)
-    asked_s = time.perf_counter()
-    work.free()
-    took_s = time.perf_counter() - asked_s
-    leaving.set()
-    worker.join()
-    return took_s
-
-
 def main() -> object:
-    match sys.argv[1]:
-        case "leaving":
-            return letting_go_s()
-        case "kinds":
-            return kinds()
-        case load:
-            return wrong_words(Load(load))
+    """Measure all, on an empty card each."""
+    found = {load.value: wrong_words(load, size) for load, size in BYTES.items()}
+    return {**found, "kinds": kinds()}
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Programs that load a real card, for the tests and for scripts/gpu-loads: each after BEGIN, and for minutes."""
+"""Programs that load a real card: each after BEGIN, and for minutes."""
 
 BEGIN = (
     "import time, torch\na = torch.randn(8192, 8192, device='cuda', dtype=torch.bfloat16)\ntorch.cuda.synchronize()\n"

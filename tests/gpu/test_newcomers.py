@@ -1,11 +1,11 @@
 """Newcomers against `fallow fill -- fallow burn` on a real card: none is out of memory, none waits for the filler."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 
-from tests.conftest import Fallow
+from tests.gpu.conftest import Report, on_the_card
 from tests.gpu.visits import (
     Asks,
     Visit,
@@ -23,95 +23,87 @@ from tests.gpu.visits import (
 )
 from tests.interfaces.cli.filled import Fill
 
-pytestmark = [pytest.mark.gpu, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.gpu, pytest.mark.timeout(200)]
 
-Report = Callable[[str, object], None]
-SMALL = 2 / 140  # 2 GiB of an H200
+SMALL: Asks = (2 / 140,)  # 2 GiB of an H200
+LARGE: Asks = (0.7,)
+PIECES: Asks = (0.7, 2)
+ALMOST_ALL: Asks = (0.95,)
 TORCH: Asks = ("torch",)
-SMALL_LIMIT, PIECES_LIMIT, TORCH_LIMIT = 1.1, 1.3, 1.05
+ON_EMPTY = {LARGE: 6, SMALL: 6, PIECES: 6, ALMOST_ALL: 4, TORCH: 2}
+OTHER_NAMESPACE = ("unshare", "--fork", "--pid", "--mount-proc")
+RANKS, TIMES = 8, 7
+DELAYS_S = (0.05, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8)  # somewhere between the filler's start and its last chunk
 # Who wants much in one piece waits until the driver has wiped all that was freed: see docs/benchmarks.md.
-WIPED_LIMIT = 1.6
-RANKS = 8
+KINDS = [
+    pytest.param(LARGE, 8, 1.6, (), id="70 % at once"),
+    pytest.param(SMALL, 8, 1.2, (), id="2 GiB"),
+    pytest.param(PIECES, 6, 1.3, (), id="70 % in pieces of 2 GiB"),
+    pytest.param(ALMOST_ALL, 5, 1.6, (), id="95 % at once"),
+    pytest.param(LARGE, 4, None, OTHER_NAMESPACE, id="70 % from another pid namespace"),
+    pytest.param(TORCH, 2, 1.15, (), id="PyTorch, 60 GiB"),
+]
 
 
-@pytest.fixture
-def fill(real: Fallow) -> Iterator[Fill]:
-    """A card that burn fills."""
+@pytest.fixture(scope="module")
+def empty() -> dict[Asks, list[Visited]]:
+    """Newcomers where nobody is."""
+    visit(TORCH)  # loads it from the disk
+    return {asks: on_the_empty_card(asks, count) for asks, count in ON_EMPTY.items()}
+
+
+@pytest.fixture(scope="module")
+def fill(tmp_path_factory: pytest.TempPathFactory, empty: dict[Asks, list[Visited]]) -> Iterator[Fill]:
+    """A card that burn fills, once it is known what it is like without."""
+    assert empty
+    real = on_the_card(tmp_path_factory.mktemp("fill"))
     filled = start_fill(real, "--", "fallow", "burn")
     yield filled
     end(filled)
+    real.end_all()
 
 
-def visits(fill: Fill, asks: Asks, count: int, *before: str) -> list[Visited]:
-    """Newcomers, one after the other."""
+@pytest.mark.parametrize(("asks", "count", "limit", "before"), KINDS)
+def test_a_newcomer_gets_its_memory_and_hardly_waits(
+    fill: Fill,
+    empty: dict[Asks, list[Visited]],
+    report: Report,
+    request: pytest.FixtureRequest,
+    asks: Asks,
+    count: int,
+    limit: float | None,
+    before: tuple[str, ...],
+) -> None:
     came = []
     for _ in range(count):
         until_filled(fill)
         came.append(visit(asks, *before))
         fill.until("given back after")
-    return came
-
-
-@pytest.mark.parametrize(
-    ("name", "asks", "count", "limit"),
-    # The closer the limit, the more newcomers it takes to tell a wait from the noise of their starts.
-    [
-        ("70 % at once", (0.7,), 8, WIPED_LIMIT),
-        ("70 % in pieces of 2 GiB", (0.7, 2), 12, PIECES_LIMIT),
-        ("2 GiB", (SMALL,), 24, SMALL_LIMIT),
-        ("95 % at once", (0.95,), 8, None),
-    ],
-)
-def test_a_bare_program_gets_its_memory_and_hardly_waits(
-    real: Fallow, report: Report, name: str, asks: Asks, count: int, limit: float | None
-) -> None:
-    before = on_the_empty_card(asks, count // 2)
-    filled = start_fill(real, "--", "fallow", "burn")
-    came = visits(filled, asks, count)
-    end(filled)
-    empty = before + on_the_empty_card(asks, count // 2)
-    report(f"newcomers of {name} that ran out of memory, of {count}", failures(came))
-    report(f"newcomers of {name}, start to all memory, against empty", told(came, empty))
+    kind = request.node.callspec.id
+    report(f"newcomers out of memory, {kind}", f"{failures(came)} of {count}")
+    if limit is not None:
+        report(f"start to memory, {kind}, against empty", told(came, empty[asks]))
     assert failures(came) == 0
-    assert limit is None or against(came, empty) <= limit
-
-
-def test_pytorch_has_its_first_tensor_as_soon_as_on_an_empty_card(real: Fallow, report: Report) -> None:
-    visit(TORCH)  # loads it from the disk
-    before = on_the_empty_card(TORCH, 6)
-    filled = start_fill(real, "--", "fallow", "burn")
-    came = visits(filled, TORCH, 12)
-    end(filled)
-    empty = before + on_the_empty_card(TORCH, 6)
-    report("PyTorch, 60 GiB, that ran out of memory, of 12", failures(came))
-    report("PyTorch, start to first tensor, against empty", told(came, empty))
-    assert failures(came) == 0
-    assert against(came, empty) <= TORCH_LIMIT
-
-
-def test_a_newcomer_in_another_pid_namespace_never_runs_out_of_memory(fill: Fill, report: Report) -> None:
-    failed = failures(visits(fill, (0.7,), 4, "unshare", "--fork", "--pid", "--mount-proc"))
-    report("newcomers of 70 % in another pid namespace that ran out of memory, of 4", failed)
-    assert failed == 0
+    assert limit is None or against(came, empty[asks]) <= limit
 
 
 def test_eight_ranks_at_once_never_run_out_of_memory(fill: Fill, report: Report) -> None:
     failed = 0
-    for _ in range(3):
+    for _ in range(TIMES):
         until_filled(fill)
         ranks = [Visit((0.7 / RANKS,)) for _ in range(RANKS)]
         failed += failures([rank.over() for rank in ranks])
         fill.until("given back after")
-    report(f"ranks of 70 % in all that ran out of memory, of {3 * RANKS}", failed)
+    report("ranks out of memory, 70 % in all", f"{failed} of {TIMES * RANKS}")
     assert failed == 0
 
 
 def test_a_newcomer_in_the_middle_of_the_fillers_start_never_runs_out_of_memory(fill: Fill, report: Report) -> None:
-    failed, delays = 0, (0.05, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8)
-    for delay_s in delays:
+    failed = 0
+    for delay_s in DELAYS_S:
         fill.until("filling it")
-        time.sleep(delay_s)  # somewhere between its start and its last chunk
-        failed += visit((0.7,)).failed
+        time.sleep(delay_s)
+        failed += visit(LARGE).failed
         until(lambda: used_share() < 0.5)
-    report(f"newcomers of 70 % during the filler's start that ran out of memory, of {len(delays)}", failed)
+    report("newcomers out of memory, 70 % during the filler's start", f"{failed} of {len(DELAYS_S)}")
     assert failed == 0

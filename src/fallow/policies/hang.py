@@ -5,8 +5,8 @@
     HUNG      full, and every signal that can be read shows no work
     UNKNOWN   full, and the signals that would tell are missing
 
-A GPU is full at 95 % utilization on average since the last reading. Some full GPUs, measured by scripts/gpu-loads
-on an H200 (docs/benchmarks.md):
+A GPU is full at 95 % utilization on average since the last reading. Some full GPUs, measured on an H200
+(docs/benchmarks.md):
 
                               power   SM activity   tensor     floating point   memory     bus in
     one thread spins          123 W   0.76 %        0          0                0.0005 %   0.1 MB/s
