@@ -83,13 +83,6 @@ def test_a_script_stops_when_its_job_dies_of_ctrl_c() -> None:
         assert scene.code() == -signal.SIGINT
 
 
-def test_the_exit_code_comes_through_where_sigchld_was_ignored() -> None:
-    with play(
-        wrapped("watch", job("exits", "7")), before=lambda: signal.signal(signal.SIGCHLD, signal.SIG_IGN) and None
-    ) as scene:
-        assert scene.code() == 7
-
-
 def test_a_background_process_of_a_job_that_ended_well_goes_on() -> None:
     with play(wrapped("watch", job("orphan_of_an_ended_job"))) as scene:
         assert scene.code() == 0

@@ -12,6 +12,7 @@ from fallow.actuators.process.programs import Ran
 from fallow.core.errors import CannotRun, CommandNotFound
 from fallow.core.process import Ended
 from fallow.core.unknown import Unknown
+from tests.actuators.process.stage import job, play, wrapped
 from tests.places import LIMIT_S
 from tests.waiting import until
 
@@ -35,17 +36,34 @@ def test_how_it_ended_and_what_it_printed_comes_back(line: str, ran: Ran) -> Non
     assert shell(line, 0.5 if ran.ended is None else LIMIT_S, b"given") == ran
 
 
-def test_what_a_program_leaves_in_the_background_keeps_nobody_waiting() -> None:
-    ran = shell("sleep 1000 & echo $!")
-    os.kill(int(ran.output), signal.SIGKILL)
+def test_what_a_program_leaves_in_the_background_keeps_nobody_waiting_and_prints_into_a_closed_pipe(
+    tmp_path: pathlib.Path,
+) -> None:
+    told = tmp_path / "told"
+    ran = shell(f"(trap '' PIPE; while echo word; do sleep 0.1; done; echo ended > {told}) 2> /dev/null & echo $!")
     assert ran.ok
+    until(told.exists)
 
 
-@pytest.mark.parametrize("line", ["cat /dev/zero", "while :; do echo word; done >&2", "head -c 2000000 /dev/zero"])
+@pytest.mark.parametrize(
+    "line", ["timeout 60 yes", "timeout 60 yes >&2", "timeout 60 yes & wait", "head -c 4097 /dev/zero"]
+)
 def test_a_program_that_prints_too_much_is_killed(line: str) -> None:
-    ran = shell(line)
+    ran = shell(line, most_bytes=4096)
     assert (ran.ended, ran.too_long) == (None, True)
-    assert max(len(ran.output), len(ran.errors)) == 1 << 20
+    assert max(len(ran.output), len(ran.errors)) == 4096
+
+
+def test_many_bytes_come_back_whole_and_a_program_may_open_its_output_again() -> None:
+    ran = shell("echo begun; head -c 500000 /dev/zero; echo ended > /dev/stdout")
+    assert ran == Ran(Ended(code=0), b"begun\n" + bytes(500_000) + b"ended\n")
+
+
+def test_the_end_of_a_program_is_not_lost_to_a_supervisor_that_reaps_every_child() -> None:
+    with play(wrapped("help", job("ends_on_term"))) as scene:
+        assert scene.line() == "ready"
+        scene.tell("help")
+        assert scene.line() == "wrapper: helper Ended(code=7, by_signal=None), job None"
 
 
 def test_what_a_program_started_is_killed_with_it(tmp_path: pathlib.Path) -> None:

@@ -2,6 +2,7 @@
 
 wrapper.py watch CMD...   until it ends
 wrapper.py end CMD...     until a line comes on CONTROL_FD; then ask, wait for moments, insist
+wrapper.py help CMD...    the same, but first it runs a program of its own
 """
 
 import os
@@ -9,6 +10,7 @@ import select
 import signal
 import sys
 
+from fallow.actuators.process import programs
 from fallow.actuators.process.foreground_job import Supervision, end_as
 from fallow.core.errors import FallowError
 from fallow.engine.machine.clock import SystemClock
@@ -45,6 +47,9 @@ def main(mode: str, command: list[str]) -> None:
         sys.exit(error.exit_code)
     if mode != "watch":
         select.select([CONTROL], [], [])
+        if mode == "help":
+            helper = programs.run(["sh", "-c", "exit 7"], os.environ, 30.0)
+            say(f"helper {helper.ended}, job {job.wait_for_job(0.0)}")
         end_of_job(job)
         sys.exit(124)
     while (ended := job.wait_for_job(1.0)) is None:

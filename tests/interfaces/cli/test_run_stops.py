@@ -91,6 +91,11 @@ def test_the_exit_code_of_a_watched_job_is_its_own(simulated: Fallow) -> None:
     assert simulated("run", "--idle-timeout", "1h", "--", "sh", "-c", "exit 7").returncode == 7
 
 
+def test_the_exit_code_comes_through_where_sigchld_was_ignored(simulated: Fallow) -> None:
+    line = "trap '' CHLD; exec fallow run --idle-timeout 1h -- sh -c 'exit 7'"
+    assert simulated.start_other("bash", "-c", line).wait(LIMIT_S) == 7
+
+
 def test_a_signal_to_the_wrapper_reaches_the_job_as_without_it(simulated: Fallow) -> None:
     program = "trap 'echo got TERM; exit 9' TERM; echo up; while :; do sleep 0.1; done"
     watched = simulated.start("run", "--idle-timeout", "1h", "--", "sh", "-c", program)

@@ -1,14 +1,14 @@
 """Run other programs for fallow's own use: hooks, ssh, Slurm's commands, py-spy, systemctl.
 
-Each has one limit on its time and one on its output, runs in a session of its own and gets no descriptor of ours. It
-writes into files in memory, so a process that it leaves in the background keeps nobody waiting.
+Each has one limit on its time and one on its output, runs in a session of its own and gets no descriptor of ours.
+Its output is read until it ends, and then closed: what it leaves in the background keeps nobody waiting.
 """
 
 import os
 import select
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from io import FileIO
 
 from fallow.actuators.process import signals, spawn
@@ -22,9 +22,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from subprocess import Popen
 
-MOST_BYTES = 1 << 28
+MOST_BYTES = 1 << 20
 _AT_ONCE = 32
-_MEASURE_EVERY_S = 0.1
+_PIPE_HOLDS = 1 << 20  # at most, so one read takes all that is in it
 _DIES_WITHIN_S = 1.0  # unless it became another user, or is blocked in the kernel
 _LONGEST_LINE = 300
 
@@ -71,116 +71,83 @@ def run(
     most_bytes: int = MOST_BYTES,
 ) -> Ran:
     """Run a program to its end; raise CommandNotFound or CannotRun if it cannot be started."""
-    return _run_together([command], environ, limit_s, stdin, most_bytes)[0]
+    from subprocess import PIPE, Popen, TimeoutExpired  # noqa: PLC0415  `pick` and `run` start no other program
+
+    path, until_s = spawn.find(command, environ), time.monotonic() + limit_s
+    with FileIO(os.memfd_create("stdin"), "r+") as given:
+        given.write(stdin)
+        given.seek(0)
+        try:
+            process = Popen(
+                command, 0, path, stdin=given, stdout=PIPE, stderr=PIPE, env=environ, start_new_session=True
+            )
+        except OSError as error:
+            raise spawn.failure(path, error) from None
+    pidfd, pipes = os.pidfd_open(process.pid), [pipe for pipe in (process.stdout, process.stderr) if pipe is not None]
+    try:
+        output, errors = _read(process, pidfd, [pipe.fileno() for pipe in pipes], until_s, most_bytes)
+        code = process.returncode
+    finally:
+        for pipe in pipes:
+            pipe.close()
+        if process.poll() is None:
+            signals.kill_group(process.pid)
+            with suppress(TimeoutExpired):
+                process.wait(_DIES_WITHIN_S)
+        os.close(pidfd)
+    too_long = max(len(output), len(errors)) > most_bytes
+    ended = None
+    if code is not None and not too_long:
+        ended = Ended(code=code) if code >= 0 else Ended(by_signal=-code)
+    return Ran(ended, bytes(output[:most_bytes]), bytes(errors[:most_bytes]), too_long)
+
+
+def _read(
+    process: "Popen[bytes]", pidfd: int, pipes: Sequence[int], until_s: float, most_bytes: int
+) -> list[bytearray]:
+    """Return what the program prints until it ends, its time is over, or it has printed too much."""
+    printed = {fd: bytearray() for fd in pipes}
+    poll, still_open = select.poll(), set(pipes)
+    for fd in (pidfd, *pipes):
+        os.set_blocking(fd, False)
+        poll.register(fd, select.POLLIN)
+    while process.returncode is None and max(map(len, printed.values())) <= most_bytes:
+        left_s = until_s - time.monotonic()
+        if left_s <= 0:
+            break
+        poll.poll(left_s * 1000)
+        process.poll()  # before what it has printed is read: then nothing comes after its end
+        for fd in tuple(still_open):
+            with suppress(BlockingIOError):
+                more = os.read(fd, _PIPE_HOLDS)
+                printed[fd] += more
+                if not more:
+                    still_open.remove(fd)
+                    poll.unregister(fd)
+    return list(printed.values())
 
 
 def run_many(
     commands: Sequence[Sequence[str]], environ: Mapping[str, str], limit_s: float, most_bytes: int = MOST_BYTES
 ) -> list[Ran]:
     """Run programs side by side, 32 at a time; return how each ended, in the same order."""
-    ran: list[Ran] = []
-    for first in range(0, len(commands), _AT_ONCE):
-        ran += _run_together(commands[first : first + _AT_ONCE], environ, limit_s, b"", most_bytes)
-    return ran
+    from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415  loaded only to ask many hosts
+
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        return list(pool.map(lambda command: run(command, environ, limit_s, b"", most_bytes), commands))
 
 
-def ask(command: Sequence[str], environ: Mapping[str, str], limit_s: float) -> Ran | Unknown:
+def ask(
+    command: Sequence[str], environ: Mapping[str, str], limit_s: float, most_bytes: int = MOST_BYTES
+) -> Ran | Unknown:
     """Run a program to its end; Unknown if it cannot be started, takes too long or prints too much."""
     name = os.path.basename(command[0])
     try:
-        ran = run(command, environ, limit_s)
+        ran = run(command, environ, limit_s, most_bytes=most_bytes)
     except FallowError as error:
         return Unknown(str(error))
     if ran.too_long:
-        return Unknown(f"{name} answered with more than {MOST_BYTES} bytes")
+        return Unknown(f"{name} answered with more than {most_bytes} bytes")
     if ran.ended is None:
         return Unknown(f"{name} did not answer within {duration_for_people(limit_s)}")
     return ran
-
-
-class _Program:
-    """One program that runs."""
-
-    def __init__(self, process: "Popen[bytes]", output: FileIO, errors: FileIO, pidfd: int) -> None:
-        self._process = process
-        self._output = output
-        self._errors = errors
-        self.pidfd = pidfd
-
-    def goes_on(self, most_bytes: int) -> bool:
-        """Return whether it runs and has not printed too much."""
-        return self._process.poll() is None and not self._is_too_long(most_bytes)
-
-    def ran(self, most_bytes: int) -> Ran:
-        """Return how it has ended, and what it has printed."""
-        code = self._process.poll()
-        too_long = self._is_too_long(most_bytes)
-        ended = None
-        if code is not None and not too_long:
-            ended = Ended(code=code) if code >= 0 else Ended(by_signal=-code)
-        return Ran(ended, _content(self._output, most_bytes), _content(self._errors, most_bytes), too_long)
-
-    def _is_too_long(self, most_bytes: int) -> bool:
-        return max(_size(self._output), _size(self._errors)) > most_bytes
-
-
-@contextmanager
-def _started(command: Sequence[str], environ: Mapping[str, str], stdin: bytes) -> Iterator[_Program]:
-    """Start a program; at the end kill it with its group, unless it has ended by itself."""
-    import subprocess  # noqa: PLC0415  `pick` and `run` start no other program
-
-    path = spawn.find(command, environ)
-    with _file_in_memory() as given, _file_in_memory() as output, _file_in_memory() as errors:
-        given.write(stdin)
-        given.seek(0)
-        try:
-            process = subprocess.Popen(
-                list(command),
-                executable=path,
-                env=dict(environ),
-                stdin=given,
-                stdout=output,
-                stderr=errors,
-                start_new_session=True,
-            )
-        except OSError as error:
-            raise spawn.failure(path, error) from None
-        pidfd = os.pidfd_open(process.pid)
-        try:
-            yield _Program(process, output, errors, pidfd)
-        finally:
-            os.close(pidfd)
-            if process.poll() is None:
-                signals.kill_group(process.pid)
-                with suppress(subprocess.TimeoutExpired):
-                    process.wait(_DIES_WITHIN_S)
-
-
-def _run_together(
-    commands: Sequence[Sequence[str]], environ: Mapping[str, str], limit_s: float, stdin: bytes, most_bytes: int
-) -> list[Ran]:
-    spawn.keep_the_ends_of_children()
-    until_s = time.monotonic() + limit_s
-    with ExitStack() as stack:
-        programs = [stack.enter_context(_started(command, environ, stdin)) for command in commands]
-        while running := [each for each in programs if each.goes_on(most_bytes)]:
-            left_s = until_s - time.monotonic()
-            if left_s <= 0:
-                break
-            poll = select.poll()
-            for each in running:
-                poll.register(each.pidfd, select.POLLIN)
-            poll.poll(min(left_s, _MEASURE_EVERY_S) * 1000)
-        return [each.ran(most_bytes) for each in programs]
-
-
-def _file_in_memory() -> FileIO:
-    return FileIO(os.memfd_create("fallow"), "r+")
-
-
-def _content(file: FileIO, most_bytes: int) -> bytes:
-    return os.pread(file.fileno(), min(_size(file), most_bytes), 0)  # a seek would move the program's place as well
-
-
-def _size(file: FileIO) -> int:
-    return os.fstat(file.fileno()).st_size

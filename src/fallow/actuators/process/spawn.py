@@ -97,7 +97,6 @@ def start_keeper(path: str, command: Sequence[str], environ: Mapping[str, str], 
         *((os.POSIX_SPAWN_CLOSE, fd) for fd in _meant_for_the_job()),
         (os.POSIX_SPAWN_DUP2, line, 3),
     ]
-    keep_the_ends_of_children()
     return os.posix_spawn(
         path, list(command), environ, file_actions=actions, setsid=True, setsigmask=(), setsigdef=_IGNORED_BY_PYTHON
     )
@@ -139,17 +138,10 @@ def _spawn(
     actions: Sequence[tuple[Any, ...]],
     **how: Any,  # noqa: ANN401  as posix_spawn has it
 ) -> int:
-    keep_the_ends_of_children()
     try:
         return os.posix_spawn(path, list(command), environ, file_actions=actions, setsigdef=_IGNORED_BY_PYTHON, **how)
     except OSError as error:
         raise failure(path, error) from None
-
-
-def keep_the_ends_of_children() -> None:
-    """Reset SIGCHLD: if it was ignored at the start, as by some daemons, the kernel would discard exit codes."""
-    if signal.getsignal(signal.SIGCHLD) is signal.SIG_IGN:
-        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
 
 
 def _meant_for_the_job() -> list[int]:

@@ -9,6 +9,7 @@ from fallow.core.errors import FallowError, PartMissing
 from fallow.core.unknown import Unknown
 
 _ANSWERS_WITHIN_S = 30.0
+_MOST_BYTES = 1 << 28
 _PLACES = "/usr/bin:/usr/local/bin:/opt/slurm/bin:/usr/local/slurm/bin"
 _KEPT = ("SLURM_CONF", "SLURM_CONF_SERVER", "HOME", "USER", "LOGNAME", "LD_LIBRARY_PATH")
 _REFUSALS = (b"Access/permission denied", b"Invalid user id", b"Operation not permitted")
@@ -41,7 +42,7 @@ class SlurmCommands:
             path = self._find(name)
         except FallowError as error:
             return Unknown(str(error))
-        return programs.ask([path, *words], self._environ, _ANSWERS_WITHIN_S)
+        return programs.ask([path, *words], self._environ, _ANSWERS_WITHIN_S, _MOST_BYTES)
 
     def text(self, name: str, *words: str) -> str | Unknown:
         """Return what a command prints; Unknown if it failed, with what it said."""

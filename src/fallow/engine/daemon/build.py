@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Sequence
 
-from fallow.actuators.process import spawn
 from fallow.core.errors import FallowError, WrongUsage
 from fallow.core.gpu import Gpu
 from fallow.core.selection import named_and_visible
@@ -45,7 +44,6 @@ class DaemonBuilder:
         self._actuators = actuators
         self._world = run.world
         self._said: set[str] = set()
-        spawn.keep_the_ends_of_children()  # here, because only the main thread may
         self._starter = actuators.fillers(run)
 
     def slots(self, config: Config, gpus: Sequence[Gpu], before: Sequence[FillerSlot]) -> list[FillerSlot]:

@@ -10,7 +10,6 @@ from queue import Empty, SimpleQueue
 
 from fallow.actuators.host import notice_process
 from fallow.actuators.host.hooks import DryRunHooks
-from fallow.actuators.process import spawn
 from fallow.core.account import without_gpus
 from fallow.core.findings import Outcome
 from fallow.core.notices import Notice
@@ -30,7 +29,6 @@ class SystemNoticeSender:
     """Whether outcomes are reported to the user even if they are good."""
 
     def __init__(self, world: World) -> None:
-        spawn.keep_the_ends_of_children()  # here, because only the main thread may
         self._world = world
 
     def send(self, urls: Sequence[str], message: Message) -> list[Outcome]:
