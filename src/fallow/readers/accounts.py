@@ -65,8 +65,17 @@ def from_home(path: str) -> str:
     return path if found is None else f"{found.rstrip('/')}{slash}{rest}"
 
 
+def is_user(name: str) -> bool:
+    """Return whether the machine has a user of that name."""
+    try:
+        pwd.getpwnam(name)
+    except (KeyError, ValueError):
+        return False
+    return True
+
+
 def names() -> list[str]:
-    """Return the users that the machine can list, to suggest one for a mistyped name."""
+    """Return the users that the machine lists, to suggest one for a mistyped name."""
     return [entry.pw_name for entry in pwd.getpwall()]
 
 

@@ -12,7 +12,7 @@ from fallow.core.job import GpuKey, Job
 from fallow.core.owner import Owner, OwnerFacts, OwnerKind
 from fallow.core.process import Process
 from fallow.core.protections import OneUser
-from fallow.engine.allocate.job_subject import concerns
+from fallow.engine.allocate.subjects import matches, who_is
 from fallow.engine.config.rules import Idle
 from fallow.engine.history.journal import Journal
 from fallow.engine.history.run import Report, Run
@@ -100,7 +100,7 @@ def test_a_rule_for_users_covers_a_job_only_if_it_names_all_of_its_users(users: 
 
 
 def test_the_name_of_one_user_does_not_mean_a_job_that_is_others_too() -> None:
-    assert not concerns(OneUser("ada"), SHARED)
+    assert not matches(OneUser("ada"), who_is(SHARED))
     assert [process.user for process in SHARED.processes] == ["ada", "bob"]
 
 

@@ -7,7 +7,7 @@ from fallow.core.owner import OwnerKind
 from fallow.core.parked import ParkedJob
 from fallow.core.process import Process
 from fallow.core.protections import Everything
-from fallow.engine.allocate.job_subject import NamedOwner
+from fallow.engine.allocate.subjects import NamedOwner
 from fallow.engine.park.wishes import WakeWish, permitted
 
 FIRST = Process(7, 7)

@@ -32,7 +32,7 @@ def test_a_rule_against_hangs_alone_cannot_park(fallow: Fallow, tmp_path: pathli
 @pytest.mark.parametrize(
     ("subject", "sentence"),
     [
-        ("contaner:x", "'contaner:x' names no job; did you mean container?"),
+        ("contaner:x", "'contaner:x' names nothing; did you mean container?"),
         ("notebook:", "'notebook:' names nothing; write it as notebook:NAME"),
         ("pid:many", "'many' is not a process"),
         ("pid:999999999", "there is no process 999999999"),

@@ -20,8 +20,8 @@ from fallow.core.idle_answer import all_idle, idle_answers
 from fallow.core.protections import OneProcess, OneUser
 from fallow.core.unknown import NOT_ASKED
 from fallow.core.value import replace
-from fallow.engine.allocate.held_by import presences
 from fallow.engine.answers.asker import Asker
+from fallow.engine.answers.holding import presences
 from fallow.engine.answers.idle import ask_idle
 from fallow.engine.machine.world import World as Machine
 from fallow.readers.proc import Proc

@@ -175,12 +175,12 @@ def test_a_stop_is_told_with_its_warning_and_the_warning_of_another_job_is_not(s
 @pytest.mark.parametrize(
     ("subject", "way"),
     [
-        ("all", "'all' is neither a GPU nor a process nor a user; write 3, pid:123, user:NAME or mine"),
+        ("all", "'all' names nothing here; write a GPU, pid:PID, user:NAME, mine"),
         ("gpu:9", "there is no GPU '9' here"),
-        ("user:", "'user:' names no user; write user:NAME, as user:ada"),
+        ("user:", "'user:' names nothing; write it as user:NAME"),
         ("user:NOBODY", "there is no user 'NOBODY' here, and nothing is known of jobs of that name; did you mean"),
         ("nobody", "there is no GPU 'nobody' here; for a user write user:nobody"),
-        ("Mine", "'Mine' names nothing; write 3, pid:123, user:NAME or mine"),
+        ("Mine", "there is no GPU 'Mine' here; did you mean mine?"),
         ("pid:1", "pid 1 ("),
         (f"{GONE}", f"there is neither a GPU nor a process {GONE}, and the journal has nothing on one "),
         (f"pid:{GONE}", f"there is no process {GONE}, and the journal has nothing on one that has ended; "),

@@ -7,12 +7,10 @@ from fallow.core.activity import Activity
 from fallow.core.gpu_status import Status
 from fallow.core.idle_answer import OLDEST_LOOK_S, IdleAnswer, all_idle, idle_answers
 from fallow.core.protections import Everything, OneProcess, OneUser
-from fallow.core.selection import select
 from fallow.core.value import replace, value
-from fallow.engine.allocate.held_by import held_by, is_doubtful, presences
-from fallow.engine.allocate.job_subject import JobSubject, job_subject
-from fallow.engine.allocate.protection_target import target_of
+from fallow.engine.allocate.subjects import TO_ASK_IDLE, JobSubject, job_subject
 from fallow.engine.answers.asker import Asker
+from fallow.engine.answers.holding import held_by, is_doubtful, presences
 from fallow.engine.conditions.parse import parse_job_condition
 from fallow.engine.machine.observe import look_once
 from fallow.engine.machine.world import World
@@ -106,9 +104,4 @@ def _subject(text: str | None, status: Status, world: World) -> JobSubject:
     """Return whom a person means. A process or a user must be there: one who was mistyped is not idle."""
     if text is None:
         return Everything()
-    subject = job_subject(text, lambda: status.gpus, world.proc, world.user)
-    if text.startswith(("pid:", "user:")):
-        target_of(text, world, among=status.gpus)
-    elif isinstance(subject, OneProcess):
-        select(text, status.gpus)  # a number is a GPU here, and this one is none
-    return subject
+    return job_subject(text, TO_ASK_IDLE, lambda: status.gpus, world.proc, world.user)

@@ -4,11 +4,11 @@ from collections.abc import Sequence
 
 from fallow.core.board import protected_otherwise
 from fallow.core.errors import FallowError, NotPermitted, WrongUsage
-from fallow.core.gpu import labels_of
+from fallow.core.gpu import Gpu, labels_of
 from fallow.core.ports import Depth
 from fallow.core.protections import ClusterPart, OneClusterJob, OneGpu, Protection, reason_of
 from fallow.core.units import printable
-from fallow.engine.allocate.protection_target import target_of
+from fallow.engine.allocate.subjects import TO_PROTECT, target_of
 from fallow.engine.answers.asker import Asker
 from fallow.engine.jobs.protections import active_protections
 
@@ -22,7 +22,11 @@ def place(asker: Asker, subject: str, for_s: float, why: str) -> Protection:
     if not 0 < for_s <= _LONGEST_S:
         raise WrongUsage("a protection lasts for some time, and at most a year", "write it as --for 2h")
     status = daemon.status()
-    target = target_of(subject, world, among=None if status is None else status.gpus)
+
+    def gpus() -> Sequence[Gpu]:
+        return world.gpu_reader.look(Depth.HOLDERS).gpus if status is None else status.gpus
+
+    target = target_of(subject, TO_PROTECT, gpus, world.proc, world.user)
     if isinstance(target, OneClusterJob | ClusterPart):
         _check_in_cluster(asker, target)
     until_s = world.clock.wall_s() + for_s

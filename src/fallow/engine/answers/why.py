@@ -10,25 +10,25 @@ from fallow.core.findings import USER, Event, gpu_key, process_key
 from fallow.core.gpu import Gpu, labels_of
 from fallow.core.gpu_status import GpuStatus, Status, people_on
 from fallow.core.parked import ParkedJob
+from fallow.core.ports import Depth
 from fallow.core.process import DEEPEST
-from fallow.core.protections import AffectedProcess, OneGpu, OneProcess, OneUser, Protection, parse_target
+from fallow.core.protections import AffectedProcess, OneGpu, OneProcess, OneUser, Protection
 from fallow.core.units import is_number, program_name
 from fallow.core.unknown import Unknown
 from fallow.core.value import value
-from fallow.engine.allocate.protection_target import target_of
+from fallow.engine.allocate.subjects import TO_EXPLAIN, target_of
 from fallow.engine.answers.asker import Asker
 from fallow.engine.client.daemon_client import DaemonClient, Ruled
 from fallow.engine.history import journal_file
 from fallow.engine.jobs.protections import protections_on
 from fallow.engine.machine.observe import look_once
 from fallow.engine.machine.world import World
-from fallow.readers.users import is_user, user_names
+from fallow.readers.accounts import is_user, names
 
 _MOST_EVENTS = 30
 _READ_BACK = 500
 _ASKED = ("ask", "park")
 _GONE = ("stopped", "parked")
-_TO_WRITE = "write 3, pid:123, user:NAME or mine"
 _SHOWN_BY = "`fallow status` lists the GPUs and the processes on them"
 
 
@@ -97,7 +97,7 @@ def explain(asker: Asker, subject: str | None) -> Explained:
     trouble = daemon.trouble
     nothing = not (gpus or parked or read or unreadable or trouble)
     if isinstance(target, OneUser) and nothing and not _may_be_there(target.name):
-        way = did_you_mean(target.name, user_names()) or _SHOWN_BY
+        way = did_you_mean(target.name, names()) or _SHOWN_BY
         raise WrongUsage(f"there is no user {target.name!r} here, and nothing is known of jobs of that name", way)
     if unreadable is not None:
         if target is None and not events:
@@ -168,17 +168,13 @@ def _no_journal(world: World) -> str | None:
 def _target(subject: str | None, world: World, seen: Sequence[Gpu] | None) -> Subject | None:
     if subject is None:
         return None
-    if subject == "mine":
-        return OneUser(world.user)
-    if not subject.strip() or subject.lower() == "mine":
-        raise WrongUsage(f"{subject!r} names nothing", _TO_WRITE)
-    kind, _, rest = subject.partition(":")
-    if kind == "pid" and "@" in rest:
-        found = parse_target(subject)
-    else:
-        found = target_of(subject, world, gone_is_fine=True, among=seen)
+
+    def gpus() -> Sequence[Gpu]:
+        return world.gpu_reader.look(Depth.HOLDERS).gpus if seen is None else seen
+
+    found = target_of(subject, TO_EXPLAIN, gpus, world.proc, world.user)
     if not isinstance(found, Subject):
-        raise WrongUsage(f"{subject!r} is neither a GPU nor a process nor a user", _TO_WRITE)
+        raise WrongUsage(f"{subject!r} is neither a GPU nor a process nor a user", TO_EXPLAIN.way)
     return found
 
 

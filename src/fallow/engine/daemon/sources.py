@@ -9,6 +9,7 @@ from fallow.actuators.host.as_user import in_the_name_of
 from fallow.core.board import Board
 from fallow.core.errors import FallowError, NotPermitted, WrongUsage
 from fallow.core.findings import Event
+from fallow.core.gpu import Gpu
 from fallow.core.interval import Interval
 from fallow.core.money import Prices
 from fallow.core.parked import ParkedJob
@@ -17,8 +18,7 @@ from fallow.core.process import ProcessTable
 from fallow.core.protections import OneClusterJob, OneProcess, Protection, Target, parse_target, reason_of
 from fallow.core.value import value
 from fallow.core.visibility import ANYBODY, Viewer
-from fallow.engine.allocate.job_subject import job_subject
-from fallow.engine.allocate.protection_target import target_among
+from fallow.engine.allocate.subjects import OF_ANOTHER, TO_PROTECT, job_subject, target_of
 from fallow.engine.daemon.publisher import Publisher
 from fallow.engine.daemon.reload import Reloaded
 from fallow.engine.history.reader import HistoryReader
@@ -162,8 +162,8 @@ class Sources:
         """Begin to wake parked jobs of the user who asks, of root and operators any; return a future of which."""
         if peer is None:
             raise NotPermitted("parked jobs are woken by their user or root, by the daemon's socket: fallow wake")
-        board, user = self.board(), user_name(peer.uid)
-        meant = job_subject(subject, lambda: () if board is None else board.status.gpus, self._table, user)
+        user = user_name(peer.uid)
+        meant = job_subject(subject, OF_ANOTHER, self._gpus, self._table, user)
         if peer.uid == _UNMAPPED:
             raise CannotActFor(f"the daemon cannot act in the name of user {peer.uid}")
         return self._wake(WakeWish(meant, user, may_wake_all=peer.uid == 0 or self._is_operator(peer)))
@@ -196,14 +196,17 @@ class Sources:
             if each.job.key == target.key and each.job.user not in ("", user):
                 raise NotPermitted(f"{target} is {each.job.user}'s; only {each.job.user} and root can protect it")
 
+    def _gpus(self) -> Sequence[Gpu]:
+        board = self.board()
+        return () if board is None else board.status.gpus
+
     def _target(self, subject: str) -> Target:
         """Return the target. A pid with its birth must be the same process here: each namespace has its own pids."""
-        board = self.board()
         try:
             if subject.startswith("pid:") and "@" in subject:
                 target = parse_target(subject)
             else:
-                target = target_among(subject, lambda: () if board is None else board.status.gpus, self._table)
+                target = target_of(subject, TO_PROTECT, self._gpus, self._table, self.user)
         except WrongUsage as error:
             raise NoSuchSubject(str(error)) from None
         if isinstance(target, OneProcess):

@@ -3,7 +3,7 @@
 from fallow.core.errors import NotPermitted
 from fallow.core.parked import ParkedJob
 from fallow.core.value import value
-from fallow.engine.allocate.job_subject import JobSubject, NamedOwner, concerns
+from fallow.engine.allocate.subjects import JobSubject, NamedOwner, matches, who_is
 from fallow.engine.park.parking import Look, Parking
 
 
@@ -31,7 +31,7 @@ def begin_waking(parking: Parking, wish: WakeWish, look: Look) -> Woken:
 
 def permitted(jobs: tuple[ParkedJob, ...], wish: WakeWish) -> list[ParkedJob]:
     """Return those of the parked jobs that are meant and may be woken by this user."""
-    meant = [job for job in jobs if concerns(wish.subject, job.as_job)]
+    meant = [job for job in jobs if matches(wish.subject, who_is(job.as_job))]
     own = [job for job in meant if wish.may_wake_all or job.user == wish.user]
     if meant and not own and not isinstance(wish.subject, NamedOwner):  # names are not everybody's to know
         raise NotPermitted(f"{meant[0].subject} is parked; only {meant[0].user}, root and operators may wake it")

@@ -21,7 +21,7 @@ from fallow.core.reservations import Claim
 from fallow.core.units import bytes_for_people, printable, program_name
 from fallow.core.unknown import Unknown
 from fallow.core.value import replace, value
-from fallow.engine.allocate.job_subject import JobSubject, NamedOwner, SomeGpus, concerns, subjects_that_exist
+from fallow.engine.allocate.subjects import TO_STOP, JobSubject, NamedOwner, SomeGpus, job_subjects, matches, who_is
 from fallow.engine.idle_rules.gpu_jobs import JobFinder
 from fallow.engine.machine.claim_holders import claim_of
 from fallow.engine.machine.world import World
@@ -94,11 +94,11 @@ class JobsByHand:
         Raise WrongUsage for what makes no sense, NothingFound for a name of nobody, and NotPermitted if a job is
         another user's and we are not root.
         """
-        subjects = subjects_that_exist(texts, self._world, process_too=False)
+        subjects = job_subjects(texts, TO_STOP, self._world)
         snapshot, jobs = self.jobs_with_owners()
         found: dict[object, FoundJob] = {}
         for subject in subjects:
-            parts = [self._part(job, subject, snapshot) for job in jobs if concerns(subject, job)]
+            parts = [self._part(job, subject, snapshot) for job in jobs if matches(subject, who_is(job))]
             if not parts:
                 raise self._nothing(subject, snapshot, jobs)
             self._refuse_others(subject, parts, snapshot)

@@ -18,7 +18,7 @@ from fallow.interfaces.cli.options import Parser, chooses, several, takes
 from fallow.interfaces.signals import interruptible, unstoppable
 from fallow.interfaces.stderr import Stderr
 from fallow.policies.fill import FillRules
-from fallow.readers.users import is_user, user_names
+from fallow.readers.accounts import is_user, names
 
 ABOUT = """\
 Run CMD on GPUs that nobody uses. It leaves a GPU at the first sign of anybody
@@ -106,7 +106,7 @@ def _spec(args: argparse.Namespace) -> FillerSpec:
         demand_user_idle(args.user_idle)
     for name in args.ignore_user:
         if not (name.isascii() and name.isdigit()) and not is_user(name):
-            raise WrongUsage(f"there is no user {name!r} on this machine", did_you_mean(name, user_names()))
+            raise WrongUsage(f"there is no user {name!r} on this machine", did_you_mean(name, names()))
     presence = PresenceRules(args.users == "yield", args.user_idle, tuple(args.ignore_user), args.between)
     return FillerSpec(
         tuple(args.command),

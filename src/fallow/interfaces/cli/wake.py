@@ -10,7 +10,7 @@ from fallow.core.findings import Outcome
 from fallow.core.parked import ParkedJob, ParkStage
 from fallow.core.protections import Everything, OneProcess, OneUser
 from fallow.core.units import duration_for_people, printable
-from fallow.engine.allocate.job_subject import JobSubject, NamedOwner, SomeGpus, subjects_that_exist
+from fallow.engine.allocate.subjects import TO_WAKE, JobSubject, NamedOwner, SomeGpus, job_subjects
 from fallow.engine.client.daemon_client import DaemonClient
 from fallow.engine.history.run import open_run
 from fallow.engine.machine.world import World
@@ -74,7 +74,7 @@ def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
         return cluster_wake.wake(texts, world, as_json=args.json)
     daemon = world.daemon(voice.detail)
     woken: Woken = []
-    meant = subjects_that_exist(texts, world, process_too=True)
+    meant = job_subjects(texts, TO_WAKE, world)
     for subject, whom in zip(texts, meant, strict=True):
         through = _by_the_daemon(daemon, world, subject)
         done = through or _alone(world, voice, whom)
