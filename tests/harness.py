@@ -17,6 +17,7 @@ from typing import IO, NamedTuple
 from fallow.core.board import Board
 from fallow.core.findings import Event
 from fallow.core.ports import Clock
+from fallow.core.protections import parse_target
 from fallow.engine.config.load import load
 from fallow.engine.daemon.build import Actuators
 from fallow.engine.daemon.loop import Daemon
@@ -179,6 +180,7 @@ class Machine:
     """A machine with scripted GPUs, and a daemon on it once it is configured."""
 
     def __init__(self, folder: pathlib.Path, gpus: int = 2) -> None:
+        self.folder = folder
         self.clock = ManualClock()
         self.done: list[str] = []
         """All that reached the world, in order: signals, power, commands, notices and fillers."""
@@ -190,6 +192,7 @@ class Machine:
         self._file = folder / "fallow.toml"
         self._publisher = Publisher()
         self._daemon: Daemon | None = None
+        self._ended = False
         self._began_s = self.clock.now_s
 
     def configure(self, toml: str, *, dry_run: bool = False) -> None:
@@ -207,7 +210,7 @@ class Machine:
             self.told.append,
             file=str(self._file),
             dry_run=dry_run,
-            actuators=Actuators(self._starter, self._host),
+            actuators=Actuators(self._starter, self.host),
         )
         self._began_s = self.clock.now_s
         self._daemon.turn()
@@ -243,22 +246,32 @@ class Machine:
         """Return each action in the journal with the time since the start, such as `warn at 1:59:00`."""
         return [f"{_words(event)} at {self._when(event.wall_s)}" for event in self.events() if event.kind == "action"]
 
+    def protect(self, target: str, *, hours: float = 1) -> int:
+        """Protect `gpu:UUID`, `pid:PID@BIRTH` or `machine`; return the number of the protection."""
+        return self.world.protections.place(parse_target(target), self.clock.wall_s() + hours * 3600, "not yet")
+
     def said(self, words: str) -> bool:
         return any(words in sentence for sentence in self.told)
 
-    def close(self) -> None:
-        if self._daemon is not None:
+    def end(self) -> None:
+        """End the daemon, as a signal would."""
+        if self._daemon is not None and not self._ended:
+            self._ended = True
             self._daemon.end()
+
+    def close(self) -> None:
+        self.end()
         self.world.close()
         self.proc.close()
 
     def _starter(self, run: Run) -> object:
         return Actuators().fillers(run) if run.dry_run else self.actions
 
-    def _host(self, world: World, *, dry_run: bool, user: str | None = None) -> HostActuators:
+    def host(self, world: World, *, dry_run: bool, user: str | None = None) -> HostActuators:
+        """Return what a guard acts with."""
         if dry_run:
             return host_actuators(world, dry_run=True, user=user)
-        return HostActuators(self.actions, self.actions)  # type: ignore[arg-type]
+        return HostActuators(self.actions, self.actions, self.actions)  # type: ignore[arg-type]
 
     def _when(self, wall_s: float) -> str:
         passed_s = round(wall_s - self.clock.wall_offset_s - self._began_s)

@@ -4,7 +4,8 @@ import os
 import pathlib
 import shutil
 import signal
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future
 
 from fallow.actuators.host.power import PowerAction
 from fallow.core.fillers import Presence
@@ -14,6 +15,7 @@ from fallow.core.ports import Clock, Depth, Links
 from fallow.core.unknown import Unknown
 from fallow.core.value import replace
 from fallow.engine.fill.start import DryRunFiller, FillerSpec
+from fallow.engine.jobs.executor import outcome_of
 from fallow.engine.machine.world import World
 from fallow.readers.proc import Proc
 from fallow.readers.terminals import Terminals
@@ -173,25 +175,26 @@ class ScriptedGpu:
 
 
 class ScriptedReader:
-    """Reads scripted GPUs."""
+    """Reads what a script says for each moment, in seconds after its start."""
 
     is_free = True
 
-    def __init__(self, clock: Clock, proc: ScriptedProc, gpus: Sequence[ScriptedGpu]) -> None:
+    def __init__(self, clock: Clock, script: Callable[[float], Iterable[Gpu]], proc: Proc | None = None) -> None:
         self._clock = clock
+        self._began_s = clock.monotonic_s()
+        self._script = script
         self._proc = proc
-        self._gpus = gpus
 
     def look(self, _: Depth) -> Snapshot:
-        gpus = tuple(gpu.now() for gpu in self._gpus if gpu.is_there)
         at_s, wall_s = self._clock.monotonic_s(), self._clock.wall_s()
+        gpus = tuple(self._script(at_s - self._began_s))
         return Snapshot("scripted", simulated=False, at_s=at_s, wall_s=wall_s, gpus=gpus)
 
     def links(self, _: Sequence[Gpu]) -> Links:
         return {}
 
     def describe(self, snapshot: Snapshot) -> Snapshot:
-        return replace(snapshot, gpus=self._proc.describe_all(snapshot.gpus))
+        return snapshot if self._proc is None else replace(snapshot, gpus=self._proc.describe_all(snapshot.gpus))
 
     def close(self) -> None:
         return
@@ -228,8 +231,11 @@ class RecordedActions:
 
     def __init__(self, record: Record) -> None:
         self._record = record
-        self.outcomes: dict[str, list[Outcome]] = {}
-        """What comes next of an action, by its words; else it goes well."""
+        self.outcomes: dict[str, list[Outcome | Exception | None]] = {}
+        """What comes next of an action, by its words: an outcome, an error, or None if it never ends."""
+        self._hangs = False
+        self.hanging: list[Future[Outcome]] = []
+        """The actions that have not ended; a test may end them."""
         self.fillers: list[RecordedFiller] = []
 
     def can(self, _: PowerAction) -> None:
@@ -255,8 +261,22 @@ class RecordedActions:
 
     def _done(self, words: str, usual: str) -> Outcome:
         self._record(words)
-        told = self.outcomes.get(words)
-        return told.pop(0) if told else Outcome(True, usual)
+        scripted = self.outcomes.get(words)
+        following = scripted.pop(0) if scripted else Outcome(True, usual)
+        self._hangs = following is None
+        if isinstance(following, Exception):
+            raise following
+        return following or Outcome(False, "never")
+
+    def submit(self, work: Callable[[], Outcome]) -> Future[Outcome]:
+        """Do it at once; what never ends has a future that is never done."""
+        future: Future[Outcome] = Future()
+        outcome = outcome_of(work)
+        if self._hangs:
+            self.hanging.append(future)
+        else:
+            future.set_result(outcome)
+        return future
 
 
 class ScriptedWorld(World):
@@ -270,7 +290,7 @@ class ScriptedWorld(World):
         for each in (self._sessions, self._devices, self._devices / "pts"):
             each.mkdir()
         self.proc = proc
-        self.gpu_reader = ScriptedReader(clock, proc, gpus)
+        self.gpu_reader = ScriptedReader(clock, lambda _: (gpu.now() for gpu in gpus if gpu.is_there), proc)
 
     def terminals(self) -> Terminals:
         return Terminals(self.clock, str(self._sessions), str(self._devices))

@@ -179,16 +179,13 @@ def _stuck() -> Iterator[Arrow]:
 def _guard() -> Iterator[Arrow]:
     actions: tuple[HostAction, ...] = (Notify("ntfy://quiet"), RunCommand("sync"))
     for countdown_s in (0.0, 2.0):
-        rules = guard.GuardRules(
-            actions, arm_for_s=2.0, idle_for_s=2.0, countdown_s=countdown_s, first_pause_s=1.0, longest_pause_s=2.0
-        )
+        rules = guard.GuardRules(actions, arm_for_s=2.0, idle_for_s=2.0, countdown_s=countdown_s, pause_s=1.0)
 
         def steps(state: guard.State, rules: guard.GuardRules = rules) -> Iterator[Step]:
-            if state.under_way:
+            if state.phase is guard.Phase.ACTING:
                 for ok in (True, False):
-                    decision = guard.came_of(state, Outcome(ok=ok, words="as drawn"), rules)
+                    decision = guard.after_action(state, Outcome(ok=ok, words="as drawn"), rules)
                     yield decision.state, decision.actions
-                return
             for load, blockers in product((0.9, 0.0, UNKNOWN), ((), (said("somebody"),), (UNKNOWN,))):
                 decision = guard.step(state, (state.at_s or 0.0) + 1.0, {"0": load}, blockers, rules)
                 yield decision.state, decision.actions

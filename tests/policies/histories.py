@@ -125,8 +125,7 @@ guard_rules = st.builds(
     idle_for_s=quarters(1, 15),
     countdown_s=quarters(0, 6),
     longest_gap_s=st.just(LONGEST_GAP_S),
-    first_pause_s=quarters(1, 4),
-    longest_pause_s=st.just(16.0),
+    pause_s=quarters(1, 4),
 )
 
 
@@ -248,22 +247,25 @@ class GuardRun:
         self.state = guard.State(at_s=0.0)
         self.states: list[guard.State] = []
         self.events: list[Event] = []
-        self.told: list[tuple[bool, str]] = []
+        self.told: list[str] = []
+        """What was said of each action that failed."""
 
     def tick(self, at_s: float, loads: guard.Loads, blockers: Sequence[Reason | Unknown] = ()) -> None:
         """One tick, and whatever follows from it."""
         decision = guard.step(self.state, at_s, loads, blockers, self._rules)
         self._take(at_s, decision)
-        while self.state.under_way:
-            number = self.state.turn
+        while any(isinstance(action, HostAction) for action in decision.actions):
+            number = self.state.index
             self._attempts[number] = self._attempts.get(number, 0) + 1
             outcome = self._hands(self._rules.actions[number], self._attempts[number])
-            self._take(at_s, guard.came_of(self.state, outcome, self._rules))
+            decision = guard.after_action(self.state, outcome, self._rules)
+            self._take(at_s, decision)
+            if not outcome.ok:
+                self.told.append(decision.because)
 
     def _take(self, at_s: float, decision: guard.Decision) -> None:
         self.state = decision.state
         self.states.append(self.state)
-        self.told.append((decision.failed, decision.because))
         actions: tuple[GuardAction, ...] = decision.actions
         self.events += [Event(at_s, action) for action in actions]
 

@@ -12,7 +12,7 @@ from fallow.core.arguments import ArgumentParser
 from fallow.core.job import stretch_load
 from fallow.core.ports import Depth
 from fallow.core.unknown import Unknown
-from fallow.engine.guard.compose import guard_loop
+from fallow.engine.guard.guard import GuardLoop
 from fallow.engine.history.run import open_run
 from fallow.engine.machine.world import World
 from fallow.policies.guard import Across, GuardRules
@@ -95,8 +95,7 @@ def main(words: Sequence[str], world: World, tell: Callable[[str], None]) -> int
     )
     gpus = ",".join(map(str, args.gpu_devices or ())) or None
     with open_run(world, tell) as run:
-        loop = guard_loop(run, rules, gpus=gpus, armed=args.arm_duration <= 0)
-        loop.check()
+        loop = GuardLoop(run, rules, gpus=gpus, armed=args.arm_duration <= 0)
         tell(
             f"{args.kill_action} once the mean usage of {'all GPUs' if gpus is None else f'GPU {gpus}'} was above "
             f"{args.arm_threshold:.0%} for {args.arm_duration} s and then below {args.kill_threshold:.0%} for "

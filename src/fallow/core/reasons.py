@@ -160,12 +160,9 @@ SENTENCES: Mapping[str, str] = {
     "quiet_so_far": "quiet for {for_s} of {after_s}",
     "gpus_quiet": "the GPUs have been quiet for {for_s}",
     "gpus_stayed_quiet": "the GPUs stayed quiet",
-    "under_way": "{action}: under way",
     "done": "{action}: {outcome}",
     "all_done": "all is done",
     "failed": "failed to {action}: {outcome}",
-    "failed_again": "failed to {action}: {outcome} ({failed_times} now)",
-    "failed_before": "{found}; failed {failed_times} before",
     "again_in": "{found}; again in {pause_s}",
     "given_up": "{found}; given up",
     # Why a guard's action or a waking follows.

@@ -10,15 +10,15 @@
     ACTING     every action is done or given up                              -> ACTED
     ACTING     work, or a blocker, in a pause; what is done stays done       -> ARMED      CallOff
 
-Nothing follows ACTED. An action that fails is tried three times, and then given up for the next one, so a notice that
-cannot be sent never keeps a machine on. Pauses double. Turning the machine off is tried without limit.
+Nothing follows ACTED. An action that fails is tried three times, after 10 and 20 seconds, and then given up for the
+next one: a notice that cannot be sent never keeps a machine on. Turning the machine off is tried without limit.
 
 Quiet is judged across the GPUs: `all` uses the busiest GPU, `any` the least busy one, `mean` their mean. So
 with `all` every GPU must be quiet and one that works arms the guard; with `any` all must have worked, and one may
 rest.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
 from typing import assert_never
 
@@ -30,6 +30,8 @@ from fallow.core.value import replace, value
 from fallow.core.witnessed_time import witnessed_s
 
 _MOST_TRIES = 3
+_MOST_PAUSES = 6
+"""A pause grows up to six times the first one."""
 
 Loads = Mapping[str, float | Unknown]
 """The mean load of each GPU since the last tick, by label."""
@@ -54,6 +56,18 @@ class Phase(StrEnum):
 
 
 @value
+class Contradiction:
+    """What is wrong with one setting: its key in the config, its place if it is one of several, and the remedy."""
+
+    key: str
+    sentence: str
+    remedy: str
+    place: int | None = None
+    rests_on: str | None = None
+    """The key that it contradicts, which the remedy names."""
+
+
+@value
 class GuardRules:
     """When to arm, when to act, and what to do. Ratios are 0..1."""
 
@@ -65,9 +79,18 @@ class GuardRules:
     across: Across = Across.ALL
     countdown_s: float = 60.0
     longest_gap_s: float = 3.0
-    first_pause_s: float = 10.0
-    """How long after its first failure an action is tried again; doubled after each further one."""
-    longest_pause_s: float = 600.0
+    pause_s: float = 10.0
+    """How long after its first failure an action is tried again; twice as long after the second, and so on."""
+
+    def check(self) -> Iterator[Contradiction]:
+        """Yield each setting that contradicts another."""
+        if self.idle_below > self.arm_above:
+            sentence = "what arms the guard would also be quiet to it"
+            remedy = f"at most arm_above, which is {self.arm_above * 100:g}"
+            yield Contradiction("idle_below", sentence, remedy, rests_on="arm_above")
+        for place, action in enumerate(self.actions[:-1]):
+            if isinstance(action, PowerOff | Reboot):
+                yield Contradiction("action", "nothing can follow when the machine is down", "put it last", place)
 
 
 @value
@@ -78,14 +101,10 @@ class State:
     at_s: float | None = None
     seconds: float = 0.0
     """Witnessed towards the next phase: of work, of quiet, of the countdown, or of the pause after a failure."""
-    turn: int = 0
-    """The index of the next action; those before it are done or given up."""
-    failures: int = 0
+    index: int = 0
+    """Which action is next; those before it are done or given up."""
+    tries: int = 0
     """How often that action has failed."""
-    given_up: tuple[int, ...] = ()
-    """The actions that were given up, by their index in the rules."""
-    under_way: bool = False
-    """Whether that action was begun and its outcome is not known yet."""
     why: Reason = Reason("as_asked")
     """Why the countdown began, which is the reason of every action."""
 
@@ -97,14 +116,12 @@ class Decision(WithReason):
     state: State
     reason: Reason
     actions: tuple[GuardAction, ...] = ()
-    failed: bool = False
-    """Whether an action has just failed."""
 
 
 def step(
     state: State, at_s: float, loads: Loads, blockers: Sequence[Reason | Unknown], rules: GuardRules
 ) -> Decision:
-    """Decide one tick. A blocker is a reason not to act: a protection, a person at a terminal, a busy CPU.
+    """Decide one tick in which no action is under way. A blocker is a reason not to act, such as a protection.
 
     The idle time goes back to zero, and a countdown is called off, by
       - a load of idle_below or more, judged across the GPUs;
@@ -112,7 +129,7 @@ def step(
     The idle time and the countdown pause, and nothing is lost, while
       - the load of a GPU is unknown and the others do not show work;
       - a blocker cannot be read;
-      - there are no looks: a gap, a suspend of the machine, a restart.
+      - there are no looks: a gap, a suspend of the machine, a restart, an action that is under way.
     """
     passed_s = witnessed_s(state.at_s, at_s, rules.longest_gap_s)
     now = replace(state, at_s=at_s)
@@ -122,35 +139,23 @@ def step(
         case Phase.ACTED:
             return Decision(now, Reason("all_done"))
         case Phase.ARMED | Phase.COUNTDOWN | Phase.ACTING:
-            if state.under_way:
-                return Decision(now, Reason("under_way", action=in_words(rules.actions[state.turn])))
             return _wait_for_quiet(now, passed_s, _against(loads, blockers, rules), rules)
     assert_never(state.phase)
 
 
-def came_of(state: State, outcome: Outcome, rules: GuardRules) -> Decision:
-    """Decide what follows from the outcome of the action under way: the next one, a pause, or the end."""
-    if not state.under_way:
-        raise ValueError("no action is under way")
-    action = rules.actions[state.turn]
+def after_action(state: State, outcome: Outcome, rules: GuardRules) -> Decision:
+    """Decide what follows from the outcome of the action that was begun last: the next one, a pause, or the end."""
+    action = rules.actions[state.index]
     words = in_words(action)
-    over = replace(state, under_way=False, seconds=0.0)
+    following = replace(state, seconds=0.0, index=state.index + 1, tries=0)
     if outcome.ok:
-        return _next_action(_after(over), Reason("done", action=words, outcome=outcome.words), rules)
-    times = state.failures + 1
-    found = Reason("failed", action=words, outcome=outcome.words)
-    if times > 1:
-        found = Reason("failed_again", action=words, outcome=outcome.words, failed_times=times)
-    if times < _MOST_TRIES or isinstance(action, PowerOff | Reboot):
-        again = Reason("again_in", found=found, pause_s=_pause_s(times, rules))
-        return Decision(replace(over, failures=times), again, failed=True)
-    given_up = replace(_after(over), given_up=(*state.given_up, state.turn))
-    return _next_action(given_up, Reason("given_up", found=found), rules, failed=True)
-
-
-def _after(state: State) -> State:
-    """Return the state in which it is the turn of the next action."""
-    return replace(state, turn=state.turn + 1, failures=0)
+        return _next_action(following, Reason("done", action=words, outcome=outcome.words), rules)
+    failed = Reason("failed", action=words, outcome=outcome.words)
+    tries = state.tries + 1
+    if tries < _MOST_TRIES or isinstance(action, PowerOff | Reboot):
+        again = replace(state, seconds=0.0, tries=tries)
+        return Decision(again, Reason("again_in", found=failed, pause_s=_pause_s(again, rules)))
+    return _next_action(following, Reason("given_up", found=failed), rules)
 
 
 def _wait_for_work(now: State, passed_s: float, loads: Loads, rules: GuardRules) -> Decision:
@@ -198,21 +203,18 @@ def _needed_s(now: State, rules: GuardRules) -> float:
         return rules.idle_for_s
     if now.phase is Phase.COUNTDOWN:
         return rules.countdown_s
-    return _pause_s(now.failures, rules)
+    return _pause_s(now, rules)
 
 
-def _next_action(state: State, found: Reason, rules: GuardRules, *, failed: bool = False) -> Decision:
-    """Begin the action whose turn it is, or end if there is none."""
-    if state.turn == len(rules.actions):
-        return Decision(replace(state, phase=Phase.ACTED), found, failed=failed)
-    tried = Reason("failed_before", found=state.why, failed_times=state.failures)
-    action = replace(rules.actions[state.turn], reason=tried if state.failures else state.why)
-    return Decision(replace(state, under_way=True), found, (action,), failed)
+def _next_action(state: State, found: Reason, rules: GuardRules) -> Decision:
+    """Begin the action that is next, or end if there is none."""
+    if state.index == len(rules.actions):
+        return Decision(replace(state, phase=Phase.ACTED), found)
+    return Decision(state, found, (replace(rules.actions[state.index], reason=state.why),))
 
 
-def _pause_s(failures: int, rules: GuardRules) -> float:
-    doublings = min(failures - 1, 62)  # beyond, a float would overflow one day
-    return float(min(rules.longest_pause_s, rules.first_pause_s * 2**doublings))
+def _pause_s(state: State, rules: GuardRules) -> float:
+    return rules.pause_s * min(state.tries, _MOST_PAUSES)
 
 
 def _against(loads: Loads, blockers: Sequence[Reason | Unknown], rules: GuardRules) -> Reason | Unknown | None:

@@ -1,196 +1,274 @@
-"""A guard in driven time: people at terminals, clocks that are set, and a machine that works, told by a script."""
+"""A guard of the daemon: it acts once, when work has ended, and never on missing data."""
 
 import os
 import pathlib
-import subprocess
-import sys
-from collections.abc import Callable, Iterator, Sequence
+import shutil
+from collections.abc import Callable
 
 import pytest
 
-from fallow.core.actions import PowerOff
+from fallow.core.actions import SendSignal
 from fallow.core.findings import Outcome
-from fallow.core.gpu import Gpu, Snapshot
-from fallow.core.ports import Depth, Links
-from fallow.core.reasons import Reason
-from fallow.core.unknown import Unknown
-from fallow.engine.conditions.machine import parse_unless, users
-from fallow.engine.conditions.rate import Condition
+from fallow.core.ports import Depth
 from fallow.engine.guard.guard import GuardLoop
-from fallow.engine.history.journal import Journal
-from fallow.engine.history.run import Report, Run
-from fallow.engine.jobs.executor import Inline
-from fallow.engine.jobs.perform import HostActuators
-from fallow.engine.machine.world import World
+from fallow.engine.history.run import open_run
 from fallow.policies.guard import GuardRules
-from fallow.readers.proc import Proc
-from fallow.readers.terminals import Terminals
-from tests.core.gpus import held, idle
-from tests.harness import ManualClock
+from tests.harness import Machine
 
-WORK_S = 100.0
-EXPECTED_S = WORK_S + 300.0 + 60.0  # quiet, then the countdown; a tick speaks for the second before it
-Script = Callable[[float], Sequence[Gpu]]
-
-
-class TimeIsUp(Exception):
-    """The guard has not acted in the time that the test gives it."""
+JOB = 4711
+TIMES = "arm_for = '10s'\nidle_for = '60s'\ncountdown = '20s'"
+EVENING = f"[[guard]]\nname = 'evening'\n{TIMES}\n"
+SHUTDOWN = f"{EVENING}action = 'shutdown'\n"
+FAILS = Outcome(False, "no permission")
 
 
-class ScriptedReader:
-    """Sees what a script says for each moment."""
-
-    def __init__(self, clock: ManualClock, script: Script, until_s: float) -> None:
-        self._clock = clock
-        self._began_s = clock.now_s
-        self._script = script
-        self._until_s = until_s
-
-    def look(self, depth: Depth) -> Snapshot:
-        passed_s = self._clock.now_s - self._began_s
-        if passed_s > self._until_s:
-            raise TimeIsUp
-        gpus = tuple(self._script(passed_s))
-        return Snapshot("scripted", simulated=False, at_s=self._clock.now_s, wall_s=self._clock.wall_s(), gpus=gpus)
-
-    def links(self, gpus: Sequence[Gpu]) -> Links:
-        return {}
-
-    def describe(self, snapshot: Snapshot) -> Snapshot:
-        return snapshot
-
-    def close(self) -> None:
-        return
+def guarded(machine: Machine, config: str = SHUTDOWN) -> Machine:
+    """Let a job work until the guard is armed, and then rest."""
+    machine.configure(config)
+    machine.gpu(0).held_by(JOB, load=0.9)
+    machine.pass_(seconds=15)
+    assert phase(machine) == "armed"
+    machine.gpu(0).held_by(JOB, load=0.0)
+    return machine
 
 
-class RecordingPower:
-    """Remembers when it was told to act."""
-
-    def __init__(self, clock: ManualClock) -> None:
-        self.done_at_s: list[float] = []
-        self._clock = clock
-
-    def can(self, action: object) -> str | None:
-        return None
-
-    def do(self, action: object, reason: str) -> Outcome:
-        self.done_at_s.append(self._clock.now_s)
-        return Outcome(True, reason)
-
-    def announce(self, text: str) -> Outcome:
-        return Outcome(True, text)
+def phase(machine: Machine) -> str:
+    (view,) = machine.board.guards
+    return view.phase
 
 
-class Machine:
-    """A guarded machine whose time the test drives."""
-
-    def __init__(self, folder: pathlib.Path) -> None:
-        self.clock = ManualClock()
-        self.folder = folder
-        self.world = World({"FALLOW_CLAIM_DIR": str(folder / "claims")}, clock=self.clock)
-        self.power = RecordingPower(self.clock)
-
-    def guard(
-        self, script: Script, blockers: Sequence[Condition] = (), until_s: float = 2000.0, gpus: str | None = None
-    ) -> float | None:
-        """When it acts, in seconds after its start; None if it does not."""
-        began_s = self.clock.now_s
-        self.world.gpu_reader = ScriptedReader(self.clock, script, until_s)
-        hands = HostActuators(self.power, None)  # type: ignore[arg-type]
-        rules = GuardRules((PowerOff(),), arm_for_s=10.0, idle_for_s=300.0, countdown_s=60.0)
-        journal = Journal(str(self.folder), self.clock.wall_s, lambda _: None)
-        guard_loop = GuardLoop(
-            Run(self.world, journal, Report(lambda _: None)), rules, hands, Inline(), gpus=gpus, conditions=blockers
-        )
-        try:
-            guard_loop.run(every_s=1.0)
-        except TimeIsUp:
-            pass
-        finally:
-            journal.close()
-        assert len(self.power.done_at_s) <= 1
-        return self.power.done_at_s[0] - began_s if self.power.done_at_s else None
+def acts(machine: Machine) -> list[str]:
+    """What was done, without what was announced."""
+    return [words for words in machine.done if not words.startswith("announce: ")]
 
 
-@pytest.fixture
-def machine(tmp_path: pathlib.Path) -> Iterator[Machine]:
-    made = Machine(tmp_path)
-    yield made
-    made.world.close()
-
-
-def works_then_rests(passed_s: float) -> list[Gpu]:
-    if passed_s < WORK_S:
-        return [held(0, utilization=0.9), *(idle(index) for index in range(1, 8))]
-    return [idle(index) for index in range(8)]
-
-
-def test_it_acts_when_work_has_ended_and_the_time_has_passed(machine: Machine) -> None:
-    acted_s = machine.guard(works_then_rests)
-    assert acted_s is not None
-    assert acted_s == pytest.approx(EXPECTED_S, abs=2.0)
+def test_it_announces_and_acts_once_when_work_has_ended_and_the_time_has_passed(machine: Machine) -> None:
+    guarded(machine).pass_(seconds=59)
+    assert machine.done == []
+    machine.pass_(seconds=1)
+    because = "the GPUs have been quiet for 1m: about to turn the machine off"
+    assert machine.done == [f"announce: {because} in 20s. To prevent it: fallow protect --for 1h"]
+    machine.pass_(seconds=19)
+    assert acts(machine) == []
+    machine.pass_(minutes=10)
+    assert acts(machine) == ["shutdown"]
+    assert phase(machine) == "acted"
+    assert machine.steps() == ["announce: turn the machine off at 0:01:15", "turn the machine off at 0:01:35"]
+    (shutdown,) = [event for event in machine.events() if event.finding == "turn the machine off"][:1]
+    assert shutdown.because == "the GPUs have been quiet for 1m", "it carries its reason"
 
 
 @pytest.mark.parametrize("hour_s", [3600.0, -3600.0])
 def test_setting_the_clock_changes_nothing(machine: Machine, hour_s: float) -> None:
-    def script(passed_s: float) -> list[Gpu]:
-        if passed_s == WORK_S + 150.0:
-            machine.clock.wall_offset_s += hour_s
-        return works_then_rests(passed_s)
+    guarded(machine).pass_(seconds=30)
+    machine.clock.wall_offset_s += hour_s
+    machine.pass_(seconds=49)
+    assert acts(machine) == []
+    machine.pass_(seconds=1)
+    assert acts(machine) == ["shutdown"]
 
-    acted_s = machine.guard(script)
-    assert acted_s is not None
-    assert acted_s == pytest.approx(EXPECTED_S, abs=2.0)
+
+def test_work_calls_a_countdown_off_and_everybody_is_told(machine: Machine) -> None:
+    guarded(machine).pass_(seconds=70)
+    machine.gpu(1).held_by(JOB + 1, load=0.5)
+    machine.pass_(seconds=5)
+    assert (phase(machine), machine.done[-1]) == ("armed", "announce: called off: the busiest GPU is at 50%")
+    machine.gpu(1).left_by(JOB + 1)
+    machine.pass_(seconds=79)
+    assert acts(machine) == []
+    machine.pass_(seconds=2)
+    assert acts(machine) == ["shutdown"]
+
+
+def test_a_protection_stops_the_countdown_for_as_long_as_it_lasts(machine: Machine) -> None:
+    guarded(machine).pass_(seconds=70)
+    number = machine.protect(f"gpu:{machine.gpu(0).uuid}")
+    machine.pass_(minutes=10)
+    assert "not yet" in machine.done[-1]
+    assert acts(machine) == []
+    machine.world.protections.release(number)
+    machine.pass_(seconds=90)
+    assert acts(machine) == ["shutdown"]
+
+
+def test_a_protection_before_the_countdown_is_reported_once(machine: Machine) -> None:
+    guarded(machine)
+    machine.protect(f"gpu:{machine.gpu(0).uuid}")
+    machine.pass_(minutes=10)
+    assert machine.done == []
+    assert [event.kind for event in machine.events() if "not yet" in event.because] == ["refusal"]
+    assert len([line for line in machine.told if "does nothing while this lasts" in line]) == 1
+
+
+def goes(machine: Machine) -> None:
+    machine.gpu(1).is_there = False
+
+
+def all_go(machine: Machine) -> None:
+    for gpu in machine.gpus:
+        gpu.is_there = False
+
+
+def falls_off_the_bus(machine: Machine) -> None:
+    machine.gpu(1).lost()
+
+
+def is_unknown(machine: Machine) -> None:
+    machine.gpu(1).unknown("the driver does not say")
+
+
+@pytest.mark.parametrize("missing", [goes, all_go, falls_off_the_bus, is_unknown])
+@pytest.mark.parametrize("action", ["shutdown", "reboot", "run:true"])
+def test_nothing_is_done_on_missing_data(machine: Machine, action: str, missing: Callable[[Machine], None]) -> None:
+    guarded(machine, f"{EVENING}gpus = '0-1'\naction = '{action}'\n")
+    missing(machine)
+    machine.pass_(minutes=5)
+    assert machine.done == []
+    assert len([line for line in machine.told if "paused" in line]) == 1, "said once, and not at every tick"
+
+
+@pytest.mark.parametrize("missing", [goes, falls_off_the_bus, is_unknown])
+def test_no_signal_is_sent_on_missing_data(machine: Machine, missing: Callable[[Machine], None]) -> None:
+    machine.proc.start(JOB)
+    rules = GuardRules((SendSignal("KILL"),), arm_for_s=10.0, idle_for_s=60.0, countdown_s=0.0)
+    with open_run(machine.world, machine.told.append) as run:
+        guard = GuardLoop(run, rules, gpus="0-1", attach=JOB, armed=True, host=machine.host)
+
+        def pass_minutes(count: int) -> bool:
+            for _ in range(60 * count):
+                machine.clock.sleep(1.0)
+                guard.turn(machine.world.gpu_reader.look(Depth.ALL))
+            return bool(machine.done)
+
+        missing(machine)
+        assert not pass_minutes(5)
+        machine.gpu(1).is_there = True
+        machine.gpu(1).well()
+        assert pass_minutes(2)
+        assert machine.done == [f"SIGKILL to {JOB}"]
+
+
+def test_an_action_that_fails_is_tried_three_times_and_the_machine_goes_down_all_the_same(machine: Machine) -> None:
+    notice, run = "notify: ntfy://topic", "run: sync"
+    machine.actions.outcomes = {notice: [FAILS] * 9, run: [PermissionError("a hook that became root")] * 9}
+    guarded(machine, f"{EVENING}action = ['notify:ntfy://topic', 'run:sync', 'shutdown']\n").pass_(minutes=3)
+    assert acts(machine) == [notice] * 3 + [run] * 3 + ["shutdown"]
+    failed = [line for line in machine.told if "failed to" in line]
+    assert [line.rpartition("; ")[2] for line in failed] == ["again in 10s", "again in 20s", "given up"] * 2
+    assert "it failed with PermissionError: a hook that became root" in failed[-1]
+
+
+def test_power_off_is_tried_until_it_succeeds(machine: Machine) -> None:
+    machine.actions.outcomes = {"shutdown": [FAILS] * 6}
+    guarded(machine).pass_(minutes=10)
+    assert acts(machine) == ["shutdown"] * 7
+    assert phase(machine) == "acted"
+
+
+def test_when_work_comes_back_between_two_tries_it_is_called_off(machine: Machine) -> None:
+    machine.actions.outcomes = {"shutdown": [FAILS]}
+    guarded(machine).pass_(seconds=85)
+    assert acts(machine) == ["shutdown"]
+    machine.gpu(0).held_by(JOB, load=0.9)
+    machine.pass_(minutes=10)
+    assert acts(machine) == ["shutdown"]
+    assert "called off" in machine.done[-1]
+
+
+def test_while_an_action_is_under_way_nothing_else_is_begun_and_the_daemon_goes_on(machine: Machine) -> None:
+    machine.actions.outcomes = {"run: upload": [None]}
+    guarded(machine, f"{EVENING}action = ['run:upload', 'shutdown']\n").pass_(minutes=10)
+    assert acts(machine) == ["run: upload"]
+    assert machine.board.status.wall_s == machine.clock.wall_s(), "it looks as before"
+
+
+def test_a_protection_that_comes_during_an_action_keeps_the_machine_on(machine: Machine) -> None:
+    machine.actions.outcomes = {"run: upload": [None]}
+    guarded(machine, f"{EVENING}action = ['run:upload', 'shutdown']\n").pass_(seconds=90)
+    machine.protect(f"gpu:{machine.gpu(0).uuid}")
+    (upload,) = machine.actions.hanging
+    upload.set_result(Outcome(True, "ended well"))
+    machine.pass_(minutes=5)
+    assert acts(machine) == ["run: upload"]
+    assert [event.finding for event in machine.events() if event.kind == "refusal"] == ["turn the machine off"]
+
+
+@pytest.mark.parametrize("dry_run", ["[machine]\nevery = '1s'\n", "dry_run = true\n"])
+def test_a_dry_run_says_all_and_does_nothing(machine: Machine, dry_run: str) -> None:
+    of_the_guard = "dry_run" in dry_run
+    machine.configure(f"{SHUTDOWN}{dry_run if of_the_guard else ''}", dry_run=not of_the_guard)
+    machine.gpu(0).held_by(JOB, load=0.9)
+    machine.pass_(seconds=15)
+    machine.gpu(0).left_by(JOB)
+    machine.pass_(minutes=2)
+    assert machine.done == []
+    assert machine.said("the GPUs have been quiet for 1m: would turn the machine off in 20s")
+    assert machine.said("would turn the machine off: the GPUs have been quiet for 1m")
+    assert not machine.said("about to")
+
+
+def test_a_reload_keeps_what_was_counted_and_one_that_changes_the_guard_calls_it_off(machine: Machine) -> None:
+    guarded(machine).pass_(seconds=70)
+    machine.configure(f"[history]\nkeep_for = '7d'\n{SHUTDOWN}")
+    assert phase(machine) == "countdown"
+    machine.configure("")
+    assert machine.done[-1] == "announce: called off: it is not in the config any more"
+    machine.pass_(minutes=10)
+    assert acts(machine) == []
+
+
+def test_a_guard_goes_on_counting_when_the_daemon_looks_less_often(machine: Machine) -> None:
+    guarded(machine, f"[machine]\nevery = '1s'\n{SHUTDOWN}")
+    machine.configure(f"[machine]\nevery = '15s'\n{SHUTDOWN}")
+    machine.pass_(minutes=2)
+    assert acts(machine) == ["shutdown"]
+
+
+def test_the_daemon_calls_a_countdown_off_when_it_ends(machine: Machine) -> None:
+    guarded(machine).pass_(seconds=70)
+    machine.end()
+    assert machine.done[-1] == "announce: called off: fallow up was ended"
 
 
 def test_somebody_at_a_terminal_keeps_the_machine_on_until_they_are_gone(machine: Machine) -> None:
-    pts = machine.folder / "pts"
-    pts.mkdir()
-    (pts / "0").touch()
-    terminals = Terminals(machine.clock, str(machine.folder / "none"), str(machine.folder))
-
-    def script(passed_s: float) -> list[Gpu]:
-        if passed_s < 5000.0 and passed_s % 60 == 0:
-            at = machine.clock.wall_s()
-            os.utime(pts / "0", (at, at))  # she types
-        return works_then_rests(passed_s)
-
-    acted_s = machine.guard(script, [users(terminals, 300.0)], until_s=20_000.0)
-    assert acted_s is not None
-    last_touch_s = 4980.0
-    expected_s = last_touch_s + 300.0 + 300.0 + 60.0  # she is away, it is quiet, the countdown
-    assert acted_s == pytest.approx(expected_s, abs=2.0)
+    terminal = pathlib.Path(machine.world.device_folder) / "pts" / "0"
+    terminal.touch()
+    guarded(machine, f"{SHUTDOWN}unless = 'users:5m'\n")
+    for _ in range(8):
+        os.utime(terminal, (machine.clock.wall_s(),) * 2)  # she types
+        machine.pass_(minutes=1)
+    assert machine.done == []
+    machine.pass_(minutes=5)
+    assert acts(machine) == []
+    machine.pass_(seconds=30)
+    assert acts(machine) == ["shutdown"], "she is away, it is quiet, and the countdown is over"
 
 
 def test_people_that_cannot_be_told_keep_the_machine_on(machine: Machine) -> None:
-    terminals = Terminals(machine.clock, "/nowhere/sessions", "/nowhere")
-    assert machine.guard(works_then_rests, [users(terminals, 300.0)], until_s=5000.0) is None
+    guarded(machine, f"{SHUTDOWN}unless = 'users'\n")
+    shutil.rmtree(machine.world.device_folder)
+    shutil.rmtree(machine.folder / "sessions")
+    machine.pass_(minutes=5)
+    assert machine.done == []
 
 
-def test_a_cpu_at_work_speaks_against_it(machine: Machine) -> None:
-    root = machine.folder / "proc"
-    root.mkdir(parents=True)
-    machine.world.proc = Proc(str(root))
-    cpu = parse_unless("cpu:20", machine.world)
+def test_a_cpu_at_work_and_a_program_that_runs_speak_against_it(machine: Machine) -> None:
+    guarded(machine, f"{SHUTDOWN}unless = ['cpu:20', 'process:upload.py']\n")
+    busy = 0
 
-    def at(busy: int, total: int) -> Reason | Unknown | None:
-        (root / "stat").write_text(f"cpu  {busy} 0 0 {total - busy} 0 0 0 0 0 0\n")
-        machine.clock.sleep(1.0)
-        return cpu()
+    def pass_minutes(share: float) -> None:
+        nonlocal busy
+        for _ in range(120):
+            busy += round(100 * share)
+            total = 100 * round(machine.clock.now_s + 1)
+            (machine.folder / "proc" / "stat").write_text(f"cpu  {busy} 0 0 {total - busy} 0 0 0 0 0 0\n")
+            machine.pass_(seconds=1)
 
-    assert isinstance(at(0, 100), Unknown), "one look is nothing to compare with"
-    assert at(10, 200) is None
-    assert str(at(60, 300)) == "the CPU is at 50%"
-
-
-def test_a_program_that_runs_speaks_against_it_also_behind_the_options_of_its_interpreter(machine: Machine) -> None:
-    script = machine.folder / f"train-{os.getpid()}.py"
-    script.write_text("print(flush=True); input()")
-    runs = parse_unless(f"process:{script.name}", machine.world)
-    assert runs() is None
-    words = [sys.executable, "-u", str(script)]
-    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as training:
-        assert training.stdout is not None
-        assert training.stdout.readline() == "\n"
-        assert script.name in str(runs())
-    assert runs() is None
+    pass_minutes(0.5)
+    machine.proc.start(99, command="python -u upload.py")
+    pass_minutes(0.1)
+    assert machine.done == []
+    assert str(machine.board.guards[0].reason) == "upload.py runs (pid 99)"
+    machine.proc.end(99)
+    pass_minutes(0.1)
+    assert acts(machine) == ["shutdown"]

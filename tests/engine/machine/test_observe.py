@@ -10,8 +10,8 @@ from fallow.core.value import replace
 from fallow.engine.machine.observe import look_once, watch
 from fallow.engine.machine.world import World
 from tests.core.gpus import held, idle
-from tests.engine.guard.test_guard import ScriptedReader
 from tests.harness import ManualClock
+from tests.scripted import ScriptedReader
 
 QUIET_BUS = {"pcie_rx_bytes_per_s": 0.0, "pcie_tx_bytes_per_s": 0.0}
 
@@ -35,7 +35,7 @@ def world_of(gpus: list[Gpu], folder: pathlib.Path) -> World:
     """Rests for ten seconds, then does what it does."""
     clock = ManualClock()
     world = World({"FALLOW_CLAIM_DIR": str(folder / "claims")}, clock=clock)
-    world.gpu_reader = ScriptedReader(clock, lambda passed_s: [rests()] if passed_s < 10 else gpus, 1e9)
+    world.gpu_reader = ScriptedReader(clock, lambda passed_s: [rests()] if passed_s < 10 else gpus)
     return world
 
 
@@ -58,7 +58,7 @@ def test_a_card_that_works_flat_out_is_never_stuck(tmp_path: pathlib.Path) -> No
 def test_one_look_calls_nothing_stuck_and_witnesses_no_time(tmp_path: pathlib.Path) -> None:
     clock = ManualClock()
     world = World({"FALLOW_CLAIM_DIR": str(tmp_path / "claims")}, clock=clock)
-    world.gpu_reader = ScriptedReader(clock, lambda _: [hangs()], 1e9)
+    world.gpu_reader = ScriptedReader(clock, lambda _: [hangs()])
     gpu = look_once(world).gpus[0]
     assert (gpu.activity, gpu.for_s) == (Activity.BUSY, None)
 
@@ -74,7 +74,7 @@ def test_a_job_that_works_every_third_second_is_busy_all_the_time(tmp_path: path
     """F11"""
     clock = ManualClock()
     world = World({"FALLOW_CLAIM_DIR": str(tmp_path / "claims")}, clock=clock)
-    world.gpu_reader = ScriptedReader(clock, lambda passed_s: [works() if round(passed_s) % 3 == 0 else rests()], 1e9)
+    world.gpu_reader = ScriptedReader(clock, lambda passed_s: [works() if round(passed_s) % 3 == 0 else rests()])
     statuses = list(itertools.islice(watch(world, 1.0), 60))
     assert set(activities(statuses)) == {Activity.BUSY}
     assert statuses[-1].gpus[0].for_s == 59.0, "and that has lasted"
@@ -84,7 +84,7 @@ def test_what_stops_is_idle_from_the_moment_it_stopped(tmp_path: pathlib.Path) -
     """F11"""
     clock = ManualClock()
     world = World({"FALLOW_CLAIM_DIR": str(tmp_path / "claims")}, clock=clock)
-    world.gpu_reader = ScriptedReader(clock, lambda passed_s: [works() if passed_s < 10 else rests()], 1e9)
+    world.gpu_reader = ScriptedReader(clock, lambda passed_s: [works() if passed_s < 10 else rests()])
     statuses = list(itertools.islice(watch(world, 1.0), 60))
     assert set(activities(statuses[:20])) == {Activity.BUSY}
     assert statuses[20].gpus[0].reason.kind == "settling"
@@ -101,9 +101,7 @@ def test_who_comes_to_a_card_on_which_another_sits_idle_is_not_idle_at_once_nor_
 ) -> None:
     clock = ManualClock()
     world = World({"FALLOW_CLAIM_DIR": str(tmp_path / "claims")}, clock=clock)
-    world.gpu_reader = ScriptedReader(
-        clock, lambda passed_s: [shared(100, 200) if passed_s >= 60 else shared(100)], 1e9
-    )
+    world.gpu_reader = ScriptedReader(clock, lambda passed_s: [shared(100, 200) if passed_s >= 60 else shared(100)])
     statuses = list(itertools.islice(watch(world, 1.0), 100))
     assert activities(statuses[:60]) == [Activity.IDLE] * 60
     assert statuses[60].gpus[0].because == "pid 200 came to it just now"
@@ -115,7 +113,7 @@ def test_who_leaves_an_idle_card_makes_it_no_less_idle_and_who_comes_again_is_ne
     clock = ManualClock()
     world = World({"FALLOW_CLAIM_DIR": str(tmp_path / "claims")}, clock=clock)
     world.gpu_reader = ScriptedReader(
-        clock, lambda passed_s: [shared(100) if 20 <= passed_s < 60 else shared(100, 200)], 1e9
+        clock, lambda passed_s: [shared(100) if 20 <= passed_s < 60 else shared(100, 200)]
     )
     statuses = list(itertools.islice(watch(world, 1.0), 61))
     assert activities(statuses[:60]) == [Activity.IDLE] * 60
@@ -127,7 +125,7 @@ def test_the_first_sight_of_a_hang_says_so_and_for_how_long_that_must_hold(tmp_p
     """F12"""
     clock = ManualClock()
     world = World({"FALLOW_CLAIM_DIR": str(tmp_path / "claims")}, clock=clock)
-    world.gpu_reader = ScriptedReader(clock, lambda _: [hangs()], 1e9)
+    world.gpu_reader = ScriptedReader(clock, lambda _: [hangs()])
     (once,) = look_once(world).gpus
     assert once.activity is Activity.BUSY
     assert once.because.startswith("looks stuck: ")
@@ -142,17 +140,17 @@ def test_one_look_at_what_seems_full_and_draws_little_waits_for_the_counters(tmp
     clock = ManualClock()
     world = World({"FALLOW_CLAIM_DIR": str(tmp_path / "claims")}, clock=clock)
     first = replace(hangs(), counters=NEEDS_TWO_LOOKS, recent=Recent(14.0, 0.4, 1.0))
-    world.gpu_reader = ScriptedReader(clock, lambda passed_s: [first if passed_s == 0 else hangs()], 1e9)
+    world.gpu_reader = ScriptedReader(clock, lambda passed_s: [first if passed_s == 0 else hangs()])
     assert look_once(world).gpus[0].because.startswith("looks stuck: ")
     clock = ManualClock()
     world = World({"FALLOW_CLAIM_DIR": str(tmp_path / "claims")}, clock=clock)
-    world.gpu_reader = ScriptedReader(clock, lambda passed_s: [first if passed_s == 0 else works()], 1e9)
+    world.gpu_reader = ScriptedReader(clock, lambda passed_s: [first if passed_s == 0 else works()])
     assert "stuck" not in look_once(world).gpus[0].because
 
 
 def test_a_card_that_was_given_back_does_not_hang_for_the_next_who_comes(tmp_path: pathlib.Path) -> None:
     clock = ManualClock()
     world = World({"FALLOW_CLAIM_DIR": str(tmp_path / "claims")}, clock=clock)
-    world.gpu_reader = ScriptedReader(clock, lambda passed_s: [idle() if 50 <= passed_s < 55 else hangs()], 1e9)
+    world.gpu_reader = ScriptedReader(clock, lambda passed_s: [idle() if 50 <= passed_s < 55 else hangs()])
     seen = activities(list(itertools.islice(watch(world, 1.0), 100)))
     assert Activity.STUCK not in seen, "50 seconds of one job and 45 of another"

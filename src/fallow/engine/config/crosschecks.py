@@ -9,7 +9,6 @@ from fallow.engine.config.messages import Fault
 from fallow.engine.config.model import Config, Page
 from fallow.engine.config.rules import Guard, Idle
 from fallow.engine.config.toml_lines import Path
-from fallow.engine.guard.contradictions import contradictions_of
 from fallow.policies.idle import When
 
 Numbers = Mapping[str, Sequence[int]]
@@ -91,9 +90,9 @@ def _idle_rule(path: Path, rule: Idle) -> Iterator[Fault]:
 
 
 def _guard(path: Path, guard: Guard) -> Iterator[Fault]:
-    for found in contradictions_of(guard.rules(longest_gap_s=0.0)):
+    for found in guard.rules(longest_gap_s=0.0).check():
         at: Path = (*path, found.key) if found.place is None else (*path, found.key, found.place)
-        yield Fault(at, found.sentence, found.way, () if found.rests_on is None else ((*path, found.rests_on),))
+        yield Fault(at, found.sentence, found.remedy, () if found.rests_on is None else ((*path, found.rests_on),))
 
 
 def _page(page: Page) -> Iterator[Fault]:

@@ -14,10 +14,8 @@ from fallow.engine.fill.compose import filler_slot, filler_starter
 from fallow.engine.fill.log_file import outputs_are_pipes
 from fallow.engine.fill.slot import FillerSlot
 from fallow.engine.fill.start import FillerStarter
-from fallow.engine.guard.compose import guard_loop
 from fallow.engine.guard.guard import GuardLoop
 from fallow.engine.history.run import Report, Run
-from fallow.engine.jobs.executor import InThread
 from fallow.engine.jobs.perform import HostActuators, host_actuators
 from fallow.engine.machine.observe import MISSED_LOOKS
 from fallow.readers.accounts import run_as
@@ -77,16 +75,15 @@ class DaemonBuilder:
         report = self._run.report.prefixed(f"{guard.name}: ")
         if guard.dry_run:
             report = Report(report.say, report.tally)  # without notices, which a daemon that acts would send
-        loop = guard_loop(
+        loop = GuardLoop(
             replace(self._run, report=report, dry_run=self._run.dry_run or guard.dry_run),
             guard.rules(gap_s),
             name=guard.name,
             gpus=None if guard.gpus == "all" else guard.gpus,
             unless=guard.unless,
             user=guard.user,
-            executor=InThread(f"fallow-guard-{guard.name}"),
             host=self._actuators.host,
-            refuses=False,  # the config was checked already; checking at every reload would delay a yield
+            checked=True,  # with the config; checking at every reload would delay a yield
         )
         return guard, loop
 

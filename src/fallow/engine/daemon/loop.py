@@ -192,7 +192,7 @@ class Daemon:
         try:
             self._fill_loop.end()
             for _, guard_loop in self._guards:
-                guard_loop.call_off("fallow up was ended")
+                guard_loop.end("fallow up was ended")
             self._enforcer.end()
         finally:
             self._fill_loop.close()

@@ -1,50 +1,33 @@
-"""Run actions that may take long: inline, or in a thread where the caller must go on."""
+"""Run an action that may take long beside a loop that must not wait."""
 
-from collections import deque
 from collections.abc import Callable
+from concurrent.futures import Future
+from threading import Thread
+from typing import Protocol
 
 from fallow.core.findings import Outcome
-from fallow.engine.machine.background import Background
-
-Work = Callable[[], Outcome]
-Then = Callable[[Outcome], None]
 
 
-class Inline:
-    """Runs an action while the caller waits."""
+class Executor(Protocol):
+    """Runs actions."""
 
-    def begin(self, work: Work, then: Then) -> None:
-        """Run the action now."""
-        then(work())
-
-    def collect(self) -> None:
-        """Do nothing: `begin` has passed on everything."""
+    def submit(self, work: Callable[[], Outcome]) -> "Future[Outcome]":
+        """Begin an action; return the future of its outcome, which is never an exception."""
 
 
-class InThread:
-    """Runs actions in a thread, which is started with the first one."""
+class ThreadExecutor:
+    """Runs each action in a thread of its own: one that never ends keeps no other from being done, nor our end."""
 
-    def __init__(self, name: str) -> None:
-        self._done: deque[tuple[Then, Outcome]] = deque()
-        self._thread = Background[tuple[Work, Then]](name, self._work, lambda _: None, deadline_s=0.0)
-
-    def begin(self, work: Work, then: Then) -> None:
-        """Run the action after those that were begun before."""
-        self._thread.give((work, then))
-
-    def collect(self) -> None:
-        """Pass on the outcomes of the actions that are done."""
-        while self._done:
-            then, outcome = self._done.popleft()
-            then(outcome)
-
-    def _work(self, begun: tuple[Work, Then]) -> None:
-        work, then = begun
-        try:
-            outcome = work()
-        except BaseException as error:  # noqa: BLE001  an action that breaks has failed; the guard goes on
-            outcome = Outcome(False, f"it failed with {type(error).__name__}: {error}")
-        self._done.append((then, outcome))
+    def submit(self, work: Callable[[], Outcome]) -> "Future[Outcome]":
+        """Begin an action; return the future of its outcome, which is never an exception."""
+        future: Future[Outcome] = Future()
+        Thread(target=lambda: future.set_result(outcome_of(work)), name="fallow-acts", daemon=True).start()
+        return future
 
 
-Executor = Inline | InThread
+def outcome_of(work: Callable[[], Outcome]) -> Outcome:
+    """Do it, and return its outcome; an action that breaks has failed."""
+    try:
+        return work()
+    except BaseException as error:  # noqa: BLE001  whatever it was, the guard goes on
+        return Outcome(False, f"it failed with {type(error).__name__}: {error}")

@@ -11,16 +11,18 @@ from fallow.core.errors import FallowError, WrongUsage
 from fallow.core.findings import Outcome
 from fallow.core.units import printable
 from fallow.core.unknown import Unknown
+from fallow.engine.jobs.executor import Executor, ThreadExecutor
 from fallow.engine.machine.world import World
 from fallow.readers.accounts import run_as
 
 
 class HostActuators:
-    """Power, commands and notices; those of a dry run only say what they would do."""
+    """Power, commands and notices, and what runs them. Those of a dry run only say what they would do."""
 
-    def __init__(self, power: Power, hooks: Hooks) -> None:
+    def __init__(self, power: Power, hooks: Hooks, executor: Executor) -> None:
         self.power = power
         self.hooks = hooks
+        self.executor = executor
 
 
 def host_actuators(world: World, *, dry_run: bool, user: str | None = None) -> HostActuators:
@@ -30,11 +32,11 @@ def host_actuators(world: World, *, dry_run: bool, user: str | None = None) -> H
     """
     real = SystemPower(world.environ, lambda: _terminals(world))
     if dry_run:
-        return HostActuators(DryRunPower(real), DryRunHooks())
+        return HostActuators(DryRunPower(real), DryRunHooks(), ThreadExecutor())
     power = real if world.simulated is None else DryRunPower(real, "not done: the GPUs are simulated")
     guise = run_as(user, world.environ)
     runs_as = None if guise is None else (guise.account, guise.environ)
-    return HostActuators(power, SystemHooks(world.environ, runs_as))
+    return HostActuators(power, SystemHooks(world.environ, runs_as), ThreadExecutor())
 
 
 def shortcomings(

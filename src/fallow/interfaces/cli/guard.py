@@ -6,8 +6,7 @@ from functools import partial
 from fallow.core.actions import EndGuard, parse_action
 from fallow.core.errors import FallowError, WrongUsage
 from fallow.core.units import count, duration_for_people, duration_s, ratio, some_ratio, span_s
-from fallow.engine.guard.compose import guard_loop
-from fallow.engine.guard.contradictions import contradictions_of
+from fallow.engine.guard.guard import GuardLoop
 from fallow.engine.history.run import open_run
 from fallow.engine.machine.world import World
 from fallow.interfaces.cli.options import Parser, chooses, several, takes
@@ -72,8 +71,7 @@ def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
     )
     _refuse_contradictions(args, rules)
     with open_run(world, voice.note, dry_run=args.dry_run) as run_:
-        loop = guard_loop(run_, rules, gpus=args.gpus, attach=args.attach, unless=args.unless)
-        loop.check()
+        loop = GuardLoop(run_, rules, gpus=args.gpus, attach=args.attach, unless=args.unless)
         voice.note(f"guarding; arms after {duration_for_people(args.arm_for)} of work above {args.arm_above:.0%}")
         voice.never_wait()
         with interruptible():
@@ -88,9 +86,12 @@ def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
 
 def _refuse_contradictions(args: argparse.Namespace, rules: GuardRules) -> None:
     """Raise WrongUsage for what the config refuses too: it could turn off a machine that works."""
-    for found in contradictions_of(rules, _option):
+    for found in rules.check():
         given = f"{args.idle_below * 100:g}" if found.place is None else args.action[found.place]
-        raise WrongUsage(f"{_option(found.key)} {given}: {found.sentence}", found.way)
+        remedy = found.remedy
+        if found.rests_on is not None:
+            remedy = remedy.replace(found.rests_on, _option(found.rests_on))
+        raise WrongUsage(f"{_option(found.key)} {given}: {found.sentence}", remedy)
 
 
 def _option(key: str) -> str:
