@@ -95,5 +95,5 @@ def test_a_folder_that_somebody_else_made_first_is_refused(people: tuple[Person,
     os.chown(eve.folder, ADA, ADA)
     code, _, err = eve("pick")
     assert code == 77
-    assert f"{eve.folder} is not a folder that only this user enters" in err
+    assert f"{eve.folder} belongs to user {ADA}, and not to us" in err
     assert "FALLOW_CLAIM_DIR and FALLOW_SOCKET" in err

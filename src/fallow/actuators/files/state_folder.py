@@ -1,4 +1,4 @@
-"""The folder of one user's journal, history and stacks: it belongs to that user, and nobody else may write to it."""
+"""The folder of one user's journal, history and stacks."""
 
 import os
 import pwd
@@ -6,12 +6,10 @@ import stat
 from collections.abc import Mapping
 from contextlib import suppress
 
-from fallow.core.errors import FallowError, NotPermitted
-from fallow.core.shell_word import shell_word
+from fallow.actuators.files.own_folder import NAME_ANOTHER_STATE, own_folder
+from fallow.core.errors import FallowError
 
-OWN_FOLDER = "set FALLOW_STATE_DIR to a folder of yours"
 _OF_ROOT = "/var/lib/fallow"
-_OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 
 def path_of(environ: Mapping[str, str]) -> str:
@@ -27,22 +25,7 @@ def path_of(environ: Mapping[str, str]) -> str:
 
 def prepared(path: str, *, make: bool = True) -> str:
     """Make the folder if it is missing; return its path. Raise FallowError if it is not ours alone to write to."""
-    try:
-        if make:
-            _make(path)
-        found = os.lstat(path)
-    except OSError as error:
-        raise FallowError(f"{path} cannot be used: {error.strerror}", OWN_FOLDER) from None
-    if not stat.S_ISDIR(found.st_mode):
-        what = "a symbolic link, which fallow does not follow" if stat.S_ISLNK(found.st_mode) else "no folder"
-        raise FallowError(f"{path} cannot be used: it is {what}", OWN_FOLDER)
-    if found.st_uid != os.geteuid():
-        raise NotPermitted(f"{path} belongs to {_name_of(found.st_uid)}, not to us; {OWN_FOLDER}")
-    if found.st_mode & _OTHERS_WRITE:
-        raise NotPermitted(
-            f"others may write to {path}, and change what is kept in it; try: chmod go-w {shell_word(path)}"
-        )
-    return path
+    return own_folder(path, NAME_ANOTHER_STATE, make=make)
 
 
 def why_unusable(path: str) -> str | None:
@@ -68,28 +51,10 @@ def private_file(folder: str, name: str) -> str:
 
 def _home(environ: Mapping[str, str]) -> str:
     home = environ.get("HOME", "")
+    if not home.startswith("/"):
+        with suppress(KeyError):
+            home = pwd.getpwuid(os.geteuid()).pw_dir
     if home.startswith("/"):
         return home.rstrip("/")
-    with suppress(KeyError):
-        found = pwd.getpwuid(os.geteuid()).pw_dir
-        if found.startswith("/"):
-            return found
-    raise FallowError(
-        f"there is nowhere to keep a journal: HOME is not set, and user {os.geteuid()} has no home", OWN_FOLDER
-    )
-
-
-def _make(path: str) -> None:
-    """Make the folder, and those above it that are missing, for us alone."""
-    if os.path.lexists(path):
-        return
-    _make(os.path.dirname(path))
-    with suppress(FileExistsError):
-        os.mkdir(path, 0o700)
-
-
-def _name_of(uid: int) -> str:
-    try:
-        return pwd.getpwuid(uid).pw_name
-    except KeyError:
-        return f"user {uid}"
+    sentence = f"there is nowhere to keep a journal: HOME is not set, and user {os.geteuid()} has no home"
+    raise FallowError(sentence, NAME_ANOTHER_STATE)

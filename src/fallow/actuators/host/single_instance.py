@@ -10,7 +10,7 @@ import stat
 from contextlib import suppress
 
 from fallow.actuators.files import ofd_locks
-from fallow.actuators.files.own_folder import own_folder
+from fallow.actuators.files.own_folder import NAME_ANOTHER_SOCKET, own_folder
 from fallow.core.errors import AlreadyRunning, NotPermitted
 from fallow.core.units import duration_for_people, printable
 from fallow.core.value import value
@@ -47,7 +47,7 @@ class Instance:
 
     def __init__(self, folder: str, me: Running, wall_s: float) -> None:
         """Take the lock; raise AlreadyRunning, with the daemon that has it, if there is one."""
-        own_folder(folder)
+        own_folder(folder, NAME_ANOTHER_SOCKET, 0o755)
         self._fd = _open(os.path.join(folder, _NAME))
         if not ofd_locks.take(self._fd, _BYTE):
             other = _read(self._fd)

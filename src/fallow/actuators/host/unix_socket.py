@@ -7,7 +7,7 @@ import os
 import socket
 import stat
 
-from fallow.actuators.files.own_folder import own_folder
+from fallow.actuators.files.own_folder import NAME_ANOTHER_SOCKET, own_folder
 from fallow.core.errors import FallowError, NotPermitted
 
 _EVERYBODY_CONNECTS = 0o666
@@ -21,7 +21,7 @@ class SocketFile:
         self.path = path
         if len(os.fsencode(path)) > _LONGEST_PATH:
             raise FallowError(f"the path of a socket has at most {_LONGEST_PATH} bytes; {path} is longer")
-        own_folder(os.path.dirname(path) or ".")
+        own_folder(os.path.dirname(path) or ".", NAME_ANOTHER_SOCKET, 0o755)
         self.socket = _bound(path, backlog)
         found = os.lstat(path)
         self._place = found.st_dev, found.st_ino

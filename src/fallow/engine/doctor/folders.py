@@ -7,7 +7,8 @@ from contextlib import suppress
 from shlex import quote
 
 from fallow.actuators.claims.folder import ClaimFolder, folder_path, to_give_it_to_root
-from fallow.actuators.files.state_folder import OWN_FOLDER, prepared
+from fallow.actuators.files.own_folder import NAME_ANOTHER_STATE
+from fallow.actuators.files.state_folder import prepared
 from fallow.core.errors import ConfigWrong, FallowError
 from fallow.core.missing import remedy
 from fallow.core.units import printable
@@ -17,7 +18,6 @@ from fallow.engine.machine.world import World
 from fallow.readers.proc import user_name
 
 _OPEN_TO_ALL = 0o1777
-_OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 
 def claims(world: World) -> Iterator[CheckFinding]:
@@ -57,20 +57,18 @@ def state(world: World) -> Iterator[CheckFinding]:
         yield broken("state", f"{error}: no journal and no history are kept", "set FALLOW_STATE_DIR")
         return
     if not os.path.lexists(path):
-        yield _to_be_made("state", quote(path), path, OWN_FOLDER)
+        yield _to_be_made("state", quote(path), path, NAME_ANOTHER_STATE)
         return
-    found = os.stat(path)
-    if not stat.S_ISDIR(found.st_mode) or not os.access(path, os.W_OK | os.X_OK):
-        yield broken("state", f"{quote(path)} cannot be written: no journal and no history are kept", OWN_FOLDER)
-    elif found.st_mode & _OTHERS_WRITE:
-        means = f"others can write to {quote(path)}, and change journal and history"
-        yield broken("state", means, f"chmod go-w {quote(path)}")
+    try:
+        prepared(path, make=False)
+    except FallowError as error:
+        yield broken("state", f"{error.sentence}: no journal and no history are kept", error.way)
+        return
+    if os.access(path, os.W_OK | os.X_OK):
+        yield ok("state", f"{quote(path)} can be written")
     else:
-        try:
-            prepared(path, make=False)
-            yield ok("state", f"{quote(path)} can be written")
-        except FallowError as error:
-            yield broken("state", f"{error.sentence}: no journal and no history are kept", error.way or OWN_FOLDER)
+        means = f"{quote(path)} cannot be written: no journal and no history are kept"
+        yield broken("state", means, NAME_ANOTHER_STATE)
 
 
 def journal(world: World) -> Iterator[CheckFinding]:

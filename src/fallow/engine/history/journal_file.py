@@ -6,7 +6,7 @@ import sqlite3
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from fallow.actuators.files.state_folder import OWN_FOLDER
+from fallow.actuators.files.own_folder import NAME_ANOTHER_STATE
 from fallow.core.errors import FallowError, NotPermitted
 from fallow.core.findings import USER, Event, Evidence
 from fallow.core.reasons import Reason
@@ -47,7 +47,7 @@ def read(folder: str, key: str | None, most: int) -> list[Event]:
     except (FileNotFoundError, NotADirectoryError):
         return []
     except OSError as error:
-        raise NotPermitted(f"the journal in {folder} cannot be read: {error.strerror}", OWN_FOLDER) from None
+        raise NotPermitted(f"the journal in {folder} cannot be read: {error.strerror}", NAME_ANOTHER_STATE) from None
     if not found.st_size:
         return []
     try:

@@ -8,7 +8,7 @@ from itertools import pairwise
 from threading import RLock
 from typing import Any, NamedTuple
 
-from fallow.actuators.files.state_folder import OWN_FOLDER
+from fallow.actuators.files.own_folder import NAME_ANOTHER_STATE
 from fallow.core.activity import Activity
 from fallow.core.errors import FallowError, NotPermitted
 from fallow.core.interval import Card, Interval, Party
@@ -197,7 +197,7 @@ def open_history(folder: str) -> HistoryReader | None:
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
-        raise NotPermitted(f"history in {folder} cannot be read: {error.strerror}", OWN_FOLDER) from None
+        raise NotPermitted(f"history in {folder} cannot be read: {error.strerror}", NAME_ANOTHER_STATE) from None
     database = None
     try:
         database = open_read_only(path)

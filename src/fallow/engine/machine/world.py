@@ -155,10 +155,10 @@ def _or_simulate(error: NoDriver) -> NoDriver:
 
 def _on_own_machine(environ: Mapping[str, str]) -> Mapping[str, str]:
     """Return the environment with what it does not name of a simulated machine: this user's own."""
-    from fallow.actuators.files.own_folder import private_folder
+    from fallow.actuators.files.own_folder import own_folder
     from fallow.readers.simulated_reader import own_machine
 
     own = {name: path for name, path in own_machine(os.geteuid()).items() if not environ.get(name)}
     if own:
-        private_folder(os.path.dirname(next(iter(own.values()))), f"name other places in {' and '.join(own)}")
+        own_folder(os.path.dirname(next(iter(own.values()))), f"name other places in {' and '.join(own)}")
     return {**environ, **own}
