@@ -79,7 +79,7 @@ def users_of(*names: str) -> set[str]:
             {"actuators/process/spawn.py", "actuators/process/programs.py"},
         ),
         ("signals", ("os.kill", "os.killpg", "signal.pidfd_send_signal"), {"actuators/process/signals.py"}),
-        ("listens to files", ("inotify_simple",), {"actuators/claims/queue.py", "readers/file_events.py"}),
+        ("listens to files", ("inotify_simple",), {"actuators/claims/waitline.py", "readers/file_events.py"}),
         ("locks", ("fcntl.flock", "fcntl.lockf", "fcntl.F_OFD_SETLK"), {"actuators/files/ofd_locks.py"}),
         ("becomes another user", ("os.initgroups", "os.setresuid", "os.setuid"), {"actuators/host/become_user.py"}),
         (

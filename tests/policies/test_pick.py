@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fallow.core.gpu import Gpu, Holder, Memory
-from fallow.core.reservations import Claim, Reservations
+from fallow.core.reservations import Claim, Leaves, Note, Reservations, Waiter
 from fallow.core.unknown import Unknown
 from fallow.core.value import replace
 from fallow.policies.pick import Choice, Order, Wanted, choose, refusal
@@ -44,7 +44,8 @@ def cards(draw: st.DrawFn, index: int) -> Gpu:
 
 machines = st.integers(1, 8).flatmap(lambda count: st.tuples(*(cards(index) for index in range(count))))
 claims = st.sampled_from([None, None, Claim(shared=False), Claim(shared=True)])
-promised = st.builds(Reservations, claim=claims, ahead=st.booleans(), reserved=st.booleans())
+WAITER = Waiter("wait-1", 0.0, 0, Note(), frozenset())
+promised = st.builds(Reservations, claim=claims, ahead=st.sampled_from((None, WAITER)), picked=st.booleans())
 wishes = st.builds(
     Wanted,
     count=st.integers(1, 3),
@@ -77,11 +78,11 @@ def test_what_is_given_is_known_fit_and_nobody_elses(
 
 @given(machines, st.lists(st.booleans(), min_size=8, max_size=8))
 def test_a_reserved_card_is_given_only_when_no_other_fits(machine: tuple[Gpu, ...], reserved: list[bool]) -> None:
-    promises = {f"GPU-{index}": Reservations(reserved=soft) for index, soft in enumerate(reserved)}
+    promises = {f"GPU-{index}": Reservations(picked=soft) for index, soft in enumerate(reserved)}
     choice = choose(machine, Wanted(), promises, {}, lambda: 0)
-    if choice.gpus and promises[str(choice.gpus[0].uuid)].reserved:
+    if choice.gpus and promises[str(choice.gpus[0].uuid)].picked:
         fit = [gpu for gpu in machine if refusal(gpu, Wanted(), Reservations()) is None]
-        assert all(promises[str(gpu.uuid)].reserved for gpu in fit)
+        assert all(promises[str(gpu.uuid)].picked for gpu in fit)
 
 
 @given(machines, wishes)
@@ -178,7 +179,7 @@ def test_a_held_card_of_which_only_an_instant_is_known_is_refused(promise: Reser
 @given(
     machines,
     wishes,
-    st.lists(st.builds(Reservations, reserved=st.booleans(), in_the_way=st.integers(0, 2)), min_size=8, max_size=8),
+    st.lists(st.builds(Reservations, picked=st.booleans(), leaves=st.sampled_from(Leaves)), min_size=8, max_size=8),
 )
 def test_nobody_has_to_leave_while_an_empty_card_fits(
     machine: tuple[Gpu, ...], wanted: Wanted, promises: list[Reservations]
@@ -189,5 +190,5 @@ def test_nobody_has_to_leave_while_an_empty_card_fits(
     fit = [gpu for gpu in machine if refusal(gpu, wanted, of.get(str(gpu.uuid), Reservations())) is None]
     left = [of[str(gpu.uuid)] for gpu in fit if gpu not in given]
     for promise in (of[str(gpu.uuid)] for gpu in given):
-        ranks = [(other.reserved, other.in_the_way) for other in left]
-        assert all((promise.reserved, promise.in_the_way) <= rank for rank in ranks)
+        ranks = [(other.picked, other.leaves) for other in left]
+        assert all((promise.picked, promise.leaves) <= rank for rank in ranks)

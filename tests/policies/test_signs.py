@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from fallow.core.gpu import Holder, Recent
 from fallow.core.reasons import Reason
-from fallow.core.reservations import Claim, Reservations
+from fallow.core.reservations import Claim, Note, Reservations
 from fallow.core.unknown import Unknown
 from fallow.core.value import replace
 from fallow.policies.signs import Scene, in_hours, sign
@@ -25,8 +25,11 @@ def test_on_an_empty_card_there_is_nobody() -> None:
     [
         (Scene(held(pid=7)), "pid 7 is on GPU 0"),
         (Scene(idle(), reservations=Reservations(claim=Claim(False, 9, "ada"))), "GPU 0 is claimed by ada (pid 9)"),
-        (Scene(idle(), reservations=Reservations(reserved=True)), "somebody picked GPU 0 moments ago"),
-        (Scene(idle(), reservations=Reservations(filler=Claim(False, None, "bob"))), "another filler is on GPU 0"),
+        (Scene(idle(), reservations=Reservations(picked=True)), "somebody picked GPU 0 moments ago"),
+        (
+            Scene(idle(), reservations=Reservations(filler=Note(1, program="sweep"))),
+            "another filler is on GPU 0: sweep",
+        ),
         (Scene(idle(), protection=said("ada protects all (protection 1)")), "ada protects all"),
         (Scene(idle(recent=Recent(1.0, 0.1, 0.4))), "something ran on GPU 0"),
         (Scene(idle(utilization=0.2)), "20% utilization by no visible process"),
@@ -77,6 +80,6 @@ def test_each_minute_is_either_between_two_hours_or_between_them_the_other_way(m
 def test_a_sure_sign_is_told_before_anything_else_is_asked() -> None:
     everything: dict[str, Any] = {
         "protection": said("protected"),
-        "reservations": Reservations(reserved=True),
+        "reservations": Reservations(picked=True),
     }
     assert str(sign(Scene(held(pid=7), **everything))) == "pid 7 is on GPU 0"

@@ -11,7 +11,8 @@ from fallow.core.gpu import Gpu
 from fallow.core.ports import Depth
 from fallow.core.selection import visible
 from fallow.core.unknown import Unknown
-from fallow.engine.allocate.pick import Request, pick
+from fallow.engine.allocate.pick import pick
+from fallow.engine.allocate.search import Request
 from fallow.engine.machine.world import World
 from fallow.policies.pick import Order, Wanted
 

@@ -129,7 +129,7 @@ SENTENCES: Mapping[str, str] = {
     "makes_way": "another filler makes way for it",
     "occupied": "{process} is on GPU {gpu}",
     "opened": "{process} has opened {path}",
-    "other_filler": "another filler is on GPU {gpu}: {claim}",
+    "other_filler": "another filler is on GPU {gpu}: {filler}",
     "gpu_claimed": "GPU {gpu} is {claim}",
     "picked": "somebody picked GPU {gpu} moments ago",
     "something_ran": "something ran on GPU {gpu} in the last {seconds:.0f} s",

@@ -1,6 +1,7 @@
-"""What reserves a GPU: claims, the queue of launches that wait, soft reservations."""
+"""What reserves a GPU: a claim, launches that wait in line, a pick, a filler."""
 
 from collections.abc import Mapping
+from enum import IntEnum
 from types import MappingProxyType
 
 from fallow.core.units import shortened
@@ -8,8 +9,23 @@ from fallow.core.value import value
 
 
 @value
+class Note:
+    """What a launch or a filler has written about itself. Any user can write it, so it proves nothing."""
+
+    pid: int | None = None
+    birth: int | None = None
+    """With the pid, the identity of the process; a pid alone may belong to another one by now."""
+    program: str | None = None
+    """The name of its program; no more, since all users may see it."""
+    since_wall_s: float | None = None
+
+    def __str__(self) -> str:
+        return f"{self.program or 'a program'} (pid {self.pid})" if self.pid else "a process that is not seen here"
+
+
+@value
 class Claim:
-    """A GPU reserved for one launch: its first process, if that is known, and since when."""
+    """A GPU that is claimed now: by whom, if that is known, and since when."""
 
     shared: bool
     pid: int | None = None
@@ -18,9 +34,6 @@ class Claim:
     """The name of its program; no more, since all users may see it."""
     since_wall_s: float | None = None
     birth: int | None = None
-    """With the pid, the identity of the process; a pid alone may belong to another one by now."""
-    yields: bool = False
-    """True for a pick that waits: it wants the GPU, and launches that claim it go first."""
 
     def __str__(self) -> str:
         kind = "shared" if self.shared else "claimed"
@@ -33,16 +46,25 @@ class Claim:
 
 @value
 class Waiter:
-    """A launch that waits: when it came, and who it is. The user is the owner of its label."""
+    """A launch that waits in line. Its user and its place are the kernel's word, the rest is its own."""
 
-    ticket: int
-    """When it came, in nanoseconds since boot."""
-    pid: int
-    birth: int
+    ticket: str
+    """The name of its file. A ticket that sorts before another one came earlier."""
+    came_s: float
     uid: int
-    command: str
-    yields: bool = False
-    """True for a pick, which keeps nobody from the GPU."""
+    note: Note
+    gpus: frozenset[str]
+    """The UUIDs of the GPUs that would do."""
+    is_pick: bool = False
+    """A pick that waits keeps nobody from a GPU: launches that claim go first."""
+
+
+class Leaves(IntEnum):
+    """Which filler has to leave a GPU before a job can use it; fewer scruples sort first."""
+
+    NONE = 0
+    OURS = 1
+    OTHERS = 2
 
 
 @value
@@ -50,22 +72,14 @@ class Reservations:
     """All that is reserved of one GPU."""
 
     claim: Claim | None = None
-    ahead: bool = False
-    """A launch that came earlier waits for this GPU."""
-    waiting: Waiter | None = None
-    """The launch that is ahead, if it waits."""
-    in_passing: bool = False
-    """The launch that is ahead only tries once and will be gone in a moment."""
-    in_line: bool = False
-    """There is a lock in the queue, whether or not it counts."""
-    reserved: bool = False
+    ahead: Waiter | None = None
+    """A launch that came earlier and waits for this GPU."""
+    picked: bool = False
     """A pick took it moments ago: it is avoided while there are others."""
-    filler: Claim | None = None
+    filler: Note | None = None
     """A mark says that a filler is on it; that must be checked."""
-    in_the_way: int = 0
-    """0: nothing has to leave first. 1: a filler has to. 2: that of another user, or an unknown one."""
+    leaves: Leaves = Leaves.NONE
 
 
 NOTHING_RESERVED = Reservations()
-JUST_PICKED = Reservations(reserved=True)
 NOTHING_READ: Mapping[str, Reservations] = MappingProxyType({})

@@ -108,7 +108,7 @@ def refusal(gpu: Gpu, wanted: Wanted, reserved: Reservations) -> Reason | None:
     claim = reserved.claim
     if claim is not None and not (wanted.shared and claim.shared):
         return Reason("taken", claim=str(claim))
-    if reserved.ahead:
+    if reserved.ahead is not None:
         return Reason("in_line")
     missing = _not_known({"who holds it": gpu.holders, "its memory": gpu.memory})
     if missing is not None:
@@ -224,7 +224,7 @@ def _grown(
 def _rank(gpu: Gpu, reservations: Mapping[str, Reservations]) -> tuple[int, int]:
     """Rank a GPU that fits: whether it was picked moments ago, and whether a filler has to leave it first."""
     found = reservations.get(gpu.uuid, NOTHING_RESERVED) if isinstance(gpu.uuid, str) else NOTHING_RESERVED
-    return int(found.reserved), found.in_the_way
+    return int(found.picked), found.leaves
 
 
 def _free_steps(gpu: Gpu) -> int:

@@ -63,10 +63,10 @@ def process_in_words(pid: int, user: str | Unknown, command: str | Unknown) -> s
 
 def _reserved(gpu: Gpu, reservations: Reservations, filled: bool) -> Reason | None:
     if reservations.filler is not None and not filled:
-        return Reason("other_filler", gpu=gpu.label, claim=str(reservations.filler))
+        return Reason("other_filler", gpu=gpu.label, filler=str(reservations.filler))
     if reservations.claim is not None:
         return Reason("gpu_claimed", gpu=gpu.label, claim=str(reservations.claim))
-    return Reason("picked", gpu=gpu.label) if reservations.reserved else None
+    return Reason("picked", gpu=gpu.label) if reservations.picked else None
 
 
 def _use(gpu: Gpu) -> Reason | Unknown | None:

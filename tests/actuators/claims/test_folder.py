@@ -27,7 +27,7 @@ def test_a_name_cannot_leave_the_folder(tmp_path: pathlib.Path) -> None:
     folder = ClaimFolder(str(tmp_path / "claims"))
     os.close(folder.open("../MIG-GPU-1/2/0"))
     assert os.listdir(tmp_path) == ["claims"]
-    assert set(os.listdir(tmp_path / "claims")) == {"gate", "___MIG-GPU-1_2_0"}
+    assert set(os.listdir(tmp_path / "claims")) == {"___MIG-GPU-1_2_0"}
 
 
 def test_a_folder_that_is_a_link_is_refused(tmp_path: pathlib.Path) -> None:
@@ -61,7 +61,7 @@ def test_a_path_that_is_a_file_is_refused(tmp_path: pathlib.Path) -> None:
 def test_looking_at_a_file_that_nobody_made_makes_none(tmp_path: pathlib.Path) -> None:
     folder = ClaimFolder(str(tmp_path / "claims"))
     assert folder.peek("GPU-1") is None
-    assert os.listdir(tmp_path / "claims") == ["gate"]
+    assert os.listdir(tmp_path / "claims") == []
 
 
 def test_the_folder_hangs_on_the_machine_and_not_on_who_asks(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -88,7 +88,7 @@ def test_adding_a_file_leaves_no_draft_behind(tmp_path: pathlib.Path) -> None:
     folder = ClaimFolder(str(tmp_path / "claims"))
     assert folder.add("protection-1", b"x")
     assert not folder.add("protection-1", b"y"), "there is one of that name"
-    assert set(os.listdir(tmp_path / "claims")) == {"gate", "protection-1"}
+    assert set(os.listdir(tmp_path / "claims")) == {"protection-1"}
 
 
 @pytest.mark.as_root

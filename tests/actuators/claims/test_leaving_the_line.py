@@ -17,7 +17,7 @@ WAITS = [("run", "--wait", "--idle-timeout", "1h", "--", "true"), ("pick", "--wa
 
 def labels(fallow: Fallow) -> list[str]:
     """What the folder holds besides the files of GPUs."""
-    return [path.name for path in pathlib.Path(fallow.environ["FALLOW_CLAIM_DIR"]).glob("waiting-*")]
+    return [path.name for path in pathlib.Path(fallow.environ["FALLOW_CLAIM_DIR"]).glob("wait-*")]
 
 
 @pytest.fixture

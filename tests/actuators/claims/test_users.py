@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from fallow.actuators.claims.claims import RESERVED_FOR_S
+from fallow.actuators.claims.claims import PICKED_FOR_S
 from tests.places import LIMIT_S, REPOSITORY
 from tests.waiting import end
 
@@ -87,7 +87,7 @@ def test_picks_of_two_users_spread(users: Users) -> None:
     began_s = time.monotonic()
     both = [users.start(uid, "pick") for uid in (ADA, BOB)]
     picked = {each.communicate(timeout=LIMIT_S)[0] for each in both}
-    assert picked == {"0\n", "1\n"} or time.monotonic() - began_s > RESERVED_FOR_S
+    assert picked == {"0\n", "1\n"} or time.monotonic() - began_s > PICKED_FOR_S
 
 
 def test_a_folder_that_its_owner_shut_is_told_with_what_to_do(users: Users) -> None:

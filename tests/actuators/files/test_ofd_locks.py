@@ -35,30 +35,19 @@ def test_those_who_share_let_each_other_in_and_nobody_else(files: list[int]) -> 
     assert not ofd_locks.take(files[2], 5)
 
 
-def test_looking_takes_nothing(files: list[int]) -> None:
-    assert ofd_locks.other(files[0], 0, 100) is None
+def test_looking_takes_nothing_and_says_whether_another_open_file_has_it_and_shares_it(files: list[int]) -> None:
+    assert ofd_locks.held(files[0], 5) is None
     assert ofd_locks.take(files[1], 5)
-
-
-def test_looking_says_what_is_there_and_whether_it_is_shared(files: list[int]) -> None:
-    ofd_locks.take(files[0], 40, shared=True)
-    assert ofd_locks.other(files[1], 0, 100) == ofd_locks.Lock(shared=True, start=40, last=40)
-    assert ofd_locks.other(files[1], 41, 100) is None
-    assert ofd_locks.other(files[1], 5, 4) is None
-
-
-def test_ones_own_lock_is_not_somebody_elses(files: list[int]) -> None:
-    ofd_locks.take(files[0], 5)
-    assert ofd_locks.other(files[0], 0, 100) is None
+    assert ofd_locks.take(files[1], 6, shared=True)
+    assert [ofd_locks.held(files[0], byte) for byte in (4, 5, 6)] == [None, "exclusive", "shared"]
+    assert ofd_locks.held(files[1], 5) is None, "it is its own"
 
 
 def test_a_reader_without_the_right_to_write_can_look(files: list[int], tmp_path: pathlib.Path) -> None:
     ofd_locks.take(files[0], 5)
     fd = os.open(tmp_path / "file", os.O_RDONLY)
-    try:
-        assert ofd_locks.other(fd, 0, 100) == ofd_locks.Lock(shared=False, start=5, last=5)
-    finally:
-        os.close(fd)
+    assert ofd_locks.held(fd, 5) == "exclusive"
+    os.close(fd)
 
 
 def test_a_lock_lives_on_in_a_program_that_inherited_it_and_dies_with_it(files: list[int]) -> None:
@@ -68,6 +57,6 @@ def test_a_lock_lives_on_in_a_program_that_inherited_it_and_dies_with_it(files: 
     os.close(held)
     os.close(files[0])
     files[0] = os.dup(files[1])
-    assert ofd_locks.other(files[1], 5, 5) is not None
+    assert ofd_locks.held(files[1], 5) is not None
     end(heir)
-    assert ofd_locks.other(files[1], 5, 5) is None
+    assert ofd_locks.held(files[1], 5) is None

@@ -2,20 +2,19 @@
 
 import os
 import pathlib
-import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 
 import pytest
 
 from fallow.actuators.claims.claims import take
-from fallow.actuators.claims.folder import GATE
-from fallow.actuators.claims.queue import FolderWatch
+from fallow.actuators.claims.waitline import FolderWatch
 from fallow.core.errors import NotEnoughGpus
 from fallow.core.parked import ParkedJob
 from fallow.core.process import Process
-from fallow.core.reservations import Claim
-from fallow.engine.allocate.pick import Request, pick
+from fallow.core.reservations import Note
+from fallow.engine.allocate.pick import pick
+from fallow.engine.allocate.search import Request
 from fallow.engine.machine.world import World
 from fallow.engine.machine.yielding_gpus import wait_until_clear
 from fallow.engine.park.place import kept_free
@@ -47,16 +46,15 @@ def waits_for_fillers(world: World) -> None:
 
 @pytest.mark.parametrize("looks", [refused, refused_without_a_reservation, waits_for_fillers])
 def test_looking_at_claims_wakes_no_launch_that_waits(world: World, looks: Callable[[World], None]) -> None:
-    held = [take(world.folder, uuid, Claim(shared=False, command="train")) for uuid in UUIDS]
+    held = [take(world.folder, uuid, Note(program="train")) for uuid in UUIDS]
     assert None not in held
-    os.close(world.folder.open(GATE))
-    watch = FolderWatch(world.folder, time.sleep)
+    watch = FolderWatch(world.folder, world.clock)
     looks(world)
-    assert not watch.wait(0.0, 0.0)
+    assert not watch.wait(0.0)
     for each in held:
         if each is not None:
             each.end()
-    assert watch.wait(0.0, 0.0), "a claim has ended"
+    assert watch.wait(0.0), "a claim has ended"
     watch.close()
 
 
@@ -64,10 +62,10 @@ def test_a_job_that_is_woken_wakes_no_launch_while_it_looks_for_fillers(world: W
     me = Process(1, 1)
     job = ParkedJob(me, (me,), "eve", "job 1 (python)", ((UUIDS[0], 1),), 0.0)
     os.close(world.folder.open(UUIDS[0]))
-    watch = FolderWatch(world.folder, time.sleep)
+    watch = FolderWatch(world.folder, world.clock)
     with kept_free(world, job):
-        assert not watch.wait(0.0, 0.0)
-    assert watch.wait(0.0, 0.0), "its claim has ended"
+        assert not watch.wait(0.0)
+    assert watch.wait(0.0), "its claim has ended"
     watch.close()
 
 

@@ -5,11 +5,10 @@ from collections.abc import Callable
 
 import pytest
 
+from fallow.core.ports import Depth
 from fallow.core.reasons import Reason
-from fallow.core.reservations import Claim
-from fallow.engine.allocate.pick import Candidates, Request, not_enough
+from fallow.engine.allocate.refused import not_enough
 from fallow.engine.machine.world import World
-from fallow.policies.pick import Choice, Wanted
 from tests.conftest import Fallow
 from tests.places import LIMIT_S
 from tests.standin import Process
@@ -30,9 +29,8 @@ def held(fallow: Fallow, *words: str) -> subprocess.Popen[str]:
 @pytest.mark.parametrize("kind", ["taken", "in_line"])
 def test_a_gpu_that_was_given_back_before_the_refusal_is_not_said_to_be_claimed(simulated: Fallow, kind: str) -> None:
     world = World(simulated.environ)
-    seen = world.gpu_reader.look(Request(Wanted(1)).depth)
-    why = {"0": Reason("taken", claim=str(Claim(False))) if kind == "taken" else Reason("in_line")}
-    error = not_enough(world, seen, Request(Wanted(4)), Candidates(seen.gpus, {}), Choice((), why))
+    seen = world.gpu_reader.look(Depth.HOLDERS)
+    error = not_enough(world, seen, 4, 0, {"0": Reason(kind, claim="claimed")}, None)
     world.close()
     assert error.refused == {"0": "another launch had it, or tried it, a moment ago; try again"}
 

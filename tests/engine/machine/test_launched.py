@@ -2,7 +2,7 @@
 
 import pytest
 
-from fallow.engine.machine.claim_holders import launched
+from fallow.engine.machine.claims_seen import launched
 
 
 @pytest.mark.parametrize(

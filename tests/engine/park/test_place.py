@@ -9,8 +9,8 @@ from fallow.actuators.claims.claims import take
 from fallow.core.errors import FallowError
 from fallow.core.parked import ParkedJob
 from fallow.core.process import Process
-from fallow.core.reservations import Claim
-from fallow.engine.machine.claim_holders import claim_of
+from fallow.core.reservations import Claim, Note
+from fallow.engine.machine.claims_seen import claim_of
 from fallow.engine.machine.world import World
 from fallow.engine.park.place import kept_free
 from tests.harness import ManualClock
@@ -22,7 +22,7 @@ JOB = ParkedJob(ME, (ME,), "eve", "job 1 (python)", (("GPU-1", 1),), 0.0)
 def test_without_the_claim_a_job_is_not_woken(tmp_path: pathlib.Path) -> None:
     environ = {"FALLOW_CLAIM_DIR": str(tmp_path / "claims"), "FALLOW_STATE_DIR": str(tmp_path / "state")}
     world = World(environ, clock=ManualClock())
-    others = take(world.folder, "GPU-1", Claim(False, os.getpid(), "vic", "train", 0.0))
+    others = take(world.folder, "GPU-1", Note(os.getpid(), program="train"))
     assert others is not None
     with pytest.raises(FallowError, match="somebody has claimed it"), kept_free(world, JOB):
         pytest.fail("it went on without the claim")

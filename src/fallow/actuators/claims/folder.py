@@ -4,10 +4,11 @@ It is sticky and has one file for each GPU, open to all. `fs.protected_regular` 
 file there, so a file is opened without it first and created only if there is none.
 
     GPU-…         0666  claims on one GPU: see claims.py
-    gate          0666  its byte 0 is locked while a launch joins the queue or a pick is made
-    waiting-N     0644  the label of a launch that waits: see queue.py
+    wait-…        0644  one launch that waits: see waitline.py
     protection-N  0644  one protection: see protections.py
     .draft-…      0600  a file that is written; it gets its name when it is complete
+
+A flock on the folder itself is the gate: a launch or pick has it for the moment in which it chooses.
 
 The owner of the folder or of a file can remove it. So the folder should be root's, and in a folder of another user
 root creates, writes and removes nothing. If something else is in the place of one file, only its GPU is refused.
@@ -16,25 +17,34 @@ root creates, writes and removes nothing. If something else is in the place of o
 import errno
 import os
 import stat
-from collections.abc import Mapping
-from contextlib import suppress
-from functools import lru_cache
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 
+from fallow.actuators.files import ofd_locks
 from fallow.core.errors import OF_THE_DISK, FallowError, NotPermitted, WrongUsage
+from fallow.core.ports import Clock
 from fallow.core.shell_word import shell_word
 
 _SHARED = "/run/lock"
 _OURS = "/run/lock/fallow"
 _ELSEWHERE = "/tmp/fallow-claims"  # noqa: S108  shared on purpose; opened without following links
 _FOLDER_MODE, _FILE_MODE = 0o1777, 0o666
-_NOT_PLAIN = "is not a plain file"
-GATE = "gate"
+_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+_WRITE = os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+_OPEN_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _ELSE_NAME = "or name another folder in FALLOW_CLAIM_DIR, the same for every user"
 _OF_THE_PROCESS = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)  # the command line says which limit that is
+_WHY = {
+    errno.ELOOP: "is a symbolic link, which fallow does not follow",
+    errno.EISDIR: "is not a plain file",
+    errno.ENXIO: "is not a plain file",
+    errno.EACCES: "is shut to us",
+    errno.EPERM: "is shut to us",
+}
 _NOT_MAPPED = 65534  # how root of the machine shows in a container with user IDs of its own
 _TRIES = 50  # in case the file is removed again and again
-_MOST_READ = 65536
-_DRAFT = ".draft-"
+_GATE_WITHIN_S = 2.0
+_GATE_AGAIN_S = 0.001
 
 
 class FileRefused(NotPermitted):
@@ -75,50 +85,70 @@ class ClaimFolder:
 
     def __init__(self, path: str) -> None:
         self.path = path
-        self._fd = _open_folder(path)
+        self.fd = _open_folder(path)
 
     @property
     def owner_uid(self) -> int:
         """Return the owner of the folder, who can remove what is in it."""
-        return os.fstat(self._fd).st_uid
+        return os.fstat(self.fd).st_uid
 
     def close(self) -> None:
         """Close the folder; locks on its files stay."""
-        os.close(self._fd)
-
-    @property
-    def fd(self) -> int:
-        """Return the descriptor of the folder; it may be another one after `refresh`."""
-        return self._fd
+        os.close(self.fd)
 
     def refresh(self) -> None:
-        """Open the folder again if it was removed and made again."""
-        if not self._is_at_its_path():
+        """Open the folder again if it was removed and made again; its descriptor is another one then."""
+        if not _is_at(self.path, self.fd):
             fresh = _open_folder(self.path)
-            os.close(self._fd)
-            self._fd = fresh
+            os.close(self.fd)
+            self.fd = fresh
 
     def open(self, name: str) -> int:
-        """Open a file of the folder for reading and writing, made if missing; raise FileRefused if it is unfit."""
+        """Open a GPU's file for reading and writing, made if missing; raise FileRefused if it is unfit."""
         self.demand_change()
-        safe = file_name(name)
-        try:
-            fd = self._open_or_create(safe)
-        except OSError as error:
-            raise self._complaint(safe, error) from None
-        return self._fit(safe, fd)
+        for _ in range(_TRIES):
+            fd = self._opened(file_name(name), _WRITE)
+            if fd is not None:
+                return fd
+            try:
+                self.add(file_name(name), b"", _FILE_MODE)  # if another process was faster, its file is opened
+            except OSError as error:
+                raise self._complaint(file_name(name), error) from None
+        raise FileRefused(f"its file {self.path}/{name} is removed as often as it is made", None)
 
     def peek(self, name: str) -> int | None:
-        """Open a file of the folder for reading only; None if there is none yet; raise FileRefused if it is unfit."""
-        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
-        safe = file_name(name)
+        """Open a GPU's file for reading only, which wakes nobody; None if there is none; raise FileRefused."""
+        return self._opened(file_name(name), _READ)
+
+    def has(self, name: str, fd: int) -> bool:
+        """Return whether an open file is still the one that others find under its name."""
+        return _is_at(f"{self.path}/{file_name(name)}", fd)
+
+    def names(self) -> list[str]:
+        """Return the names of all files in the folder."""
+        return os.listdir(self.fd)
+
+    def add(self, name: str, content: bytes, mode: int = 0o644) -> bool:
+        """Add a file that has its content and mode from the first moment; False if there is one of that name."""
+        self.demand_change()
+        draft = f".draft-{os.urandom(12).hex()}"  # a random name that nobody can have taken
+        fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600, dir_fd=self.fd)
         try:
-            fd = os.open(safe, flags, dir_fd=self._fd)
-        except FileNotFoundError:
-            return None
-        except OSError as error:
-            raise self._complaint(safe, error) from None
-        return self._fit(safe, fd)
+            os.fchmod(fd, mode)  # whatever the umask is
+            os.write(fd, content)
+            os.link(draft, name, src_dir_fd=self.fd, dst_dir_fd=self.fd)
+        except FileExistsError:
+            return False
+        finally:
+            os.close(fd)
+            with suppress(FileNotFoundError):  # the owner of the folder may have removed it
+                os.unlink(draft, dir_fd=self.fd)
+        return True
+
+    def remove(self, name: str) -> None:
+        """Remove a file; the folder is sticky, so only its owner or root can."""
+        self.demand_change()
+        os.unlink(name, dir_fd=self.fd)
 
     def demand_change(self) -> None:
         """Raise NotPermitted if we are root and the folder is another user's: root changes nothing there."""
@@ -127,163 +157,96 @@ class ClaimFolder:
             whose = f"the claim folder {self.path} is of user ID {uid}, and root changes nothing in it"
             raise NotPermitted(f"{whose}; {to_give_it_to_root(self.path)}, {_ELSE_NAME}")
 
-    def still_there(self, name: str, identity: tuple[int, int]) -> bool:
-        """Return whether the file of this device and inode is still the one that others find under its name."""
+    @contextmanager
+    def gate(self, clock: Clock) -> Iterator[None]:
+        """Let one process in at a time, briefly; after two seconds go on without, so that none can block all."""
+        fd = os.open(".", _OPEN_FOLDER, dir_fd=self.fd)
         try:
-            found = os.stat(f"{self.path}/{file_name(name)}", follow_symlinks=False)
-        except OSError:
-            return False
-        return (found.st_dev, found.st_ino) == identity
-
-    def names(self) -> list[str]:
-        """Return the names of all files in the folder."""
-        return os.listdir(self._fd)
-
-    def read(self, name: str, most_bytes: int = _MOST_READ) -> tuple[bytes, os.stat_result]:
-        """Return the content of a file and its facts; raise OSError if it cannot be read."""
-        fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY, dir_fd=self._fd)
-        try:
-            facts = os.fstat(fd)
-            if not stat.S_ISREG(facts.st_mode):
-                raise OSError(errno.EINVAL, f"it {_NOT_PLAIN}")
-            return os.read(fd, most_bytes), facts
+            until_s = clock.monotonic_s() + _GATE_WITHIN_S
+            while not ofd_locks.take_whole(fd) and clock.monotonic_s() < until_s:
+                clock.sleep(_GATE_AGAIN_S)
+            yield
         finally:
             os.close(fd)
 
-    def add(self, name: str, content: bytes, mode: int = 0o644) -> bool:
-        """Add a file that has its content and mode from the first moment; False if there is one of that name."""
-        self.demand_change()
-        draft = f"{_DRAFT}{os.urandom(12).hex()}"  # a random name that nobody can have taken
-        fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600, dir_fd=self._fd)
+    def _opened(self, name: str, flags: int) -> int | None:
+        """Open a file that every user may write to: what is written there does nothing that any user could not."""
         try:
-            os.fchmod(fd, mode)  # whatever the umask is
-            os.write(fd, content)
-            os.link(draft, name, src_dir_fd=self._fd, dst_dir_fd=self._fd)
-        except FileExistsError:
-            return False
-        finally:
-            os.close(fd)
-            with suppress(FileNotFoundError):  # the owner of the folder may have removed it
-                os.unlink(draft, dir_fd=self._fd)
-        return True
-
-    def remove(self, name: str) -> None:
-        """Remove a file; the folder is sticky, so only its owner or root can."""
-        self.demand_change()
-        os.unlink(name, dir_fd=self._fd)
-
-    def _open_or_create(self, name: str) -> int:
-        flags = os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
-        for _ in range(_TRIES):
-            try:
-                return os.open(name, flags, dir_fd=self._fd)
-            except FileNotFoundError:
-                self.add(name, b"", _FILE_MODE)  # if another process was faster, its file is opened
-        raise OSError(errno.EBUSY, "somebody removes it as often as it is made")
-
-    def _fit(self, name: str, fd: int) -> int:
-        """Return an open file, or close it and raise FileRefused: anybody must be able to write to it."""
+            fd = os.open(name, flags, dir_fd=self.fd)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise self._complaint(name, error) from None
         facts = os.fstat(fd)
         is_plain = stat.S_ISREG(facts.st_mode)
         if is_plain and facts.st_mode & _FILE_MODE == _FILE_MODE:
             return fd
         os.close(fd)
-        why = "is shut to others" if is_plain else _NOT_PLAIN
+        why = "is shut to others" if is_plain else "is not a plain file"
         raise FileRefused(f"its file {self.path}/{name} {why}", facts.st_uid)
-
-    def _is_at_its_path(self) -> bool:
-        try:
-            return os.path.samestat(os.stat(self.path, follow_symlinks=False), os.fstat(self._fd))
-        except OSError:
-            return False
 
     def _complaint(self, name: str, error: OSError) -> FallowError | OSError:
         path = f"{self.path}/{name}"
         if error.errno in _OF_THE_PROCESS:
             return error
-        if error.errno in OF_THE_DISK:
+        if error.errno in OF_THE_DISK or error.errno == errno.EROFS:
             return FallowError(f"cannot use {path}: {error.strerror}; put that right, {_ELSE_NAME}")
-        if error.errno == errno.EROFS:
-            return NotPermitted(f"cannot use {path}: its file system is mounted read-only; remount it, {_ELSE_NAME}")
         try:
-            uid = os.stat(name, dir_fd=self._fd, follow_symlinks=False).st_uid
+            uid = os.stat(name, dir_fd=self.fd, follow_symlinks=False).st_uid
         except OSError:
             uid = None
-        if error.errno == errno.ELOOP:
-            return FileRefused(f"its file {path} is a symbolic link, which fallow does not follow", uid)
-        if error.errno in (errno.EISDIR, errno.ENXIO):
-            return FileRefused(f"its file {path} {_NOT_PLAIN}", uid)
-        shut = error.errno in (errno.EACCES, errno.EPERM)
-        return FileRefused(f"its file {path} {'is shut to us' if shut else f'cannot be used: {error.strerror}'}", uid)
+        return FileRefused(f"its file {path} {_WHY.get(error.errno or 0, f'cannot be used: {error.strerror}')}", uid)
 
 
-@lru_cache(maxsize=256)
 def file_name(name: str) -> str:
     """Return the name of the file of a GPU."""
     return "".join(letter if letter.isalnum() or letter == "-" else "_" for letter in name)
+
+
+def _is_at(path: str, fd: int) -> bool:
+    try:
+        return os.path.samestat(os.stat(path, follow_symlinks=False), os.fstat(fd))
+    except OSError:
+        return False
 
 
 def _open_folder(path: str) -> int:
     if not os.path.lexists(path):
         _make(path)
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        fd = os.open(path, _OPEN_FOLDER)
     except OSError as error:
         if os.path.islink(path):
             raise NotPermitted(f"the claim folder {path} is a symbolic link, which fallow does not follow") from None
-        raise NotPermitted(
-            f"cannot open the claim folder {path}: {error.strerror}; see what is there, {_ELSE_NAME}"
-        ) from None
-    try:
-        _demand_access(path, fd)
-    except BaseException:
-        os.close(fd)
-        raise
-    return fd
+        why = f"{error.strerror}; see what is there, {_ELSE_NAME}"
+        raise NotPermitted(f"cannot open the claim folder {path}: {why}") from None
+    if os.access(".", os.W_OK | os.X_OK, dir_fd=fd, effective_ids=True):
+        return fd
+    read_only = os.fstatvfs(fd).f_flag & os.ST_RDONLY
+    os.close(fd)
+    if read_only:
+        why = f"is on a file system that is mounted read-only; remount it, {_ELSE_NAME}"
+    else:
+        why = f"is shut to this user; as its owner or root run: chmod 1777 {shell_word(path)}"
+    raise NotPermitted(f"the claim folder {path} {why}")
 
 
 def _make(path: str) -> None:
-    """Make the folder. It gets its name when it is complete, and never replaces one, since none is without a gate."""
+    """Make the folder, open to all from its first moment; if another process was faster, its folder stays."""
     above = os.path.dirname(path.rstrip("/"))
-    draft = f"{path.rstrip('/')}{_DRAFT}{os.urandom(12).hex()}"
+    before = os.umask(0)
     try:
         if os.geteuid() == 0 and os.stat(above).st_uid not in (0, _NOT_MAPPED):
             raise NotPermitted(f"root makes no claim folder in {above}, which is another user's; {_ELSE_NAME[3:]}")
-        os.mkdir(draft, 0o700)
-        fd = os.open(draft, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-        try:
-            _fill(fd)
-            os.rename(draft, path)
-        except OSError:
-            with suppress(FileNotFoundError):
-                os.unlink(GATE, dir_fd=fd)
-            os.rmdir(draft)
-            if not os.path.lexists(path):
-                raise
-        finally:
-            os.close(fd)
+        with suppress(FileExistsError):
+            os.mkdir(path, _FOLDER_MODE)
     except OSError as error:
         if error.errno in OF_THE_DISK:
             raise FallowError(
                 f"cannot make the claim folder {path}: {error.strerror}; put that right, {_ELSE_NAME}"
             ) from None
-        why = "its file system is mounted read-only" if error.errno == errno.EROFS else error.strerror
-        raise NotPermitted(f"cannot make the claim folder {path}: {why}; let root make it, {_ELSE_NAME}") from None
-
-
-def _fill(fd: int) -> None:
-    """Put a gate into a new folder, and open both to all, whatever the umask is."""
-    gate = os.open(GATE, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600, dir_fd=fd)
-    os.fchmod(gate, _FILE_MODE)
-    os.close(gate)
-    os.fchmod(fd, _FOLDER_MODE)
-
-
-def _demand_access(path: str, fd: int) -> None:
-    if os.access(".", os.W_OK | os.X_OK, dir_fd=fd, effective_ids=True):
-        return
-    if os.fstatvfs(fd).f_flag & os.ST_RDONLY:
-        where = f"the claim folder {path} is on a file system that is mounted read-only"
-        raise NotPermitted(f"{where}; remount it, {_ELSE_NAME}")
-    way = f"as its owner or root run: chmod 1777 {shell_word(path)}"
-    raise NotPermitted(f"the claim folder {path} is shut to this user; {way}")
+        raise NotPermitted(
+            f"cannot make the claim folder {path}: {error.strerror}; let root make it, {_ELSE_NAME}"
+        ) from None
+    finally:
+        os.umask(before)

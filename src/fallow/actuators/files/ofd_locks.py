@@ -2,26 +2,15 @@
 
 These are open-file-description locks on single bytes. They belong to the open file, are inherited with it by fork
 and exec, and end when its last copy is closed. A flock on the whole file would do that too, but it cannot be read
-without taking it for a moment, which could make another launch fail.
+without taking it for a moment, which could make another launch fail. So only the gate of a folder is a flock.
 """
 
 import fcntl
 import struct
-
-from fallow.core.value import value
+from typing import Literal
 
 _FLOCK = struct.Struct("@hhqqi4x")  # struct flock: type, whence, start, length, pid
 _NO_PID = 0
-_LAST_BYTE = 2**63 - 1
-
-
-@value
-class Lock:
-    """A lock of another process."""
-
-    shared: bool
-    start: int
-    last: int
 
 
 def take(fd: int, byte: int, *, shared: bool = False) -> bool:
@@ -29,9 +18,7 @@ def take(fd: int, byte: int, *, shared: bool = False) -> bool:
     kind = fcntl.F_RDLCK if shared else fcntl.F_WRLCK
     try:
         fcntl.fcntl(fd, fcntl.F_OFD_SETLK, _FLOCK.pack(kind, 0, byte, 1, _NO_PID))
-    except BlockingIOError:
-        return False
-    except PermissionError:  # POSIX allows EACCES for a lock that is taken
+    except (BlockingIOError, PermissionError):  # POSIX allows both for a lock that is taken
         return False
     return True
 
@@ -41,13 +28,19 @@ def release(fd: int, byte: int) -> None:
     fcntl.fcntl(fd, fcntl.F_OFD_SETLK, _FLOCK.pack(fcntl.F_UNLCK, 0, byte, 1, _NO_PID))
 
 
-def other(fd: int, first: int, last: int) -> Lock | None:
-    """Return one lock of another process among these bytes, or None. Takes nothing."""
-    if last < first:
-        return None
-    asked = _FLOCK.pack(fcntl.F_WRLCK, 0, first, last - first + 1, _NO_PID)
-    kind, _, start, length, _ = _FLOCK.unpack(fcntl.fcntl(fd, fcntl.F_OFD_GETLK, asked))
+def held(fd: int, byte: int) -> Literal["shared", "exclusive"] | None:
+    """Return how another open file has locked a byte, or None. Takes nothing."""
+    asked = _FLOCK.pack(fcntl.F_WRLCK, 0, byte, 1, _NO_PID)
+    kind = _FLOCK.unpack(fcntl.fcntl(fd, fcntl.F_OFD_GETLK, asked))[0]
     if kind == fcntl.F_UNLCK:
         return None
-    end = start + length - 1 if length else _LAST_BYTE
-    return Lock(kind == fcntl.F_RDLCK, start, end)
+    return "shared" if kind == fcntl.F_RDLCK else "exclusive"
+
+
+def take_whole(fd: int) -> bool:
+    """Lock a whole file or folder by flock; return False if another process has it."""
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from fallow.core.errors import NotEnoughGpus
 from fallow.core.gpu import Gpu
 from fallow.core.reservations import Claim
-from fallow.engine.machine.claim_holders import claim_of
+from fallow.engine.machine.claims_seen import claim_of
 from fallow.engine.machine.world import World
 from fallow.policies.pick import Wanted
 

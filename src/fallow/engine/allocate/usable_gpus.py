@@ -7,7 +7,7 @@ from fallow.core.gpu import Gpu
 from fallow.core.ports import Depth
 from fallow.core.selection import named_and_visible
 from fallow.core.unknown import Unknown
-from fallow.engine.machine.claim_holders import claim_of
+from fallow.engine.machine.claims_seen import claim_of
 from fallow.engine.machine.world import World
 
 

@@ -24,7 +24,7 @@ from fallow.core.unknown import Unknown
 from fallow.core.value import fields, replace, value
 from fallow.engine.allocate.usable_gpus import gpus_to_burn
 from fallow.engine.burn.worker import LEAVE, LEAVE_NOW
-from fallow.engine.machine.claim_holders import claim_of
+from fallow.engine.machine.claims_seen import claim_of
 from fallow.engine.machine.signal_pipe import LEAVING, SignalPipe
 from fallow.engine.machine.world import World
 from fallow.workloads.work import Ask, Tally

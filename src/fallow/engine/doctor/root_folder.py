@@ -2,18 +2,17 @@
 
 import os
 from collections.abc import Callable
-from contextlib import suppress
 
-from fallow.actuators.claims.folder import GATE, FileRefused, to_give_it_to_root
+from fallow.actuators.claims.folder import FileRefused, to_give_it_to_root
 from fallow.core.errors import NotPermitted
 from fallow.core.ports import Depth
-from fallow.engine.allocate.pick import refused_file
+from fallow.engine.allocate.refused import refused_file
 from fallow.engine.machine.world import World
 from fallow.readers.proc import user_name
 
 
 def demand_root_folder(world: World, tell: Callable[[str], None]) -> None:
-    """Refuse a claim folder that is not root's, and make the gate and each GPU's file, for a daemon of root.
+    """Refuse a claim folder that is not root's, and make each GPU's file, for a daemon of root.
 
     The owner of the folder could delete protections. A file that cannot be used is reported. Once all of them exist,
     who fills the disk keeps nobody from a GPU.
@@ -24,8 +23,6 @@ def demand_root_folder(world: World, tell: Callable[[str], None]) -> None:
     if uid != 0:
         can = f"{world.folder.path} is {user_name(uid)}'s, who can delete the claims and protections of others"
         raise NotPermitted(f"the claim folder {can}; {to_give_it_to_root(world.folder.path)}")
-    with suppress(FileRefused):  # launches go on without a gate
-        os.close(world.folder.open(GATE))
     for gpu in world.gpu_reader.look(Depth.HOLDERS).gpus:
         try:
             if isinstance(gpu.uuid, str):

@@ -159,11 +159,9 @@ class FillLoop:
             slot.kill()
 
     def close(self) -> None:
-        """Close the watches and the claim files."""
+        """Close the watches."""
         self._nodes.close()
         self._claim_writes.close()
-        for slot in self._slots:
-            slot.close()
 
     def _read_events(self, now_s: float) -> bool:
         """Read file events and the reports of keepers; return whether they are a reason to look at once."""
@@ -211,7 +209,6 @@ class FillLoop:
                 taken.update(dict.fromkeys(slot.uuids, slot))
         self._report()
         for slot in [slot for slot in self._slots if slot.retired and slot.filler is None]:
-            slot.close()
             self._slots.remove(slot)
 
     def _report(self) -> None:

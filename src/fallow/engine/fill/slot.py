@@ -1,13 +1,10 @@
 """One slot for a filler: its GPUs, its state, its marks on them, the filler itself, and what is reported of it."""
 
-import os
 from collections.abc import Callable
-from functools import cached_property, partial
+from functools import partial
 from typing import assert_never
 
-from fallow.actuators.claims.claims import ClaimFile
-from fallow.actuators.claims.fill_marks import mark_filled
-from fallow.actuators.claims.queue import Queue
+from fallow.actuators.claims.claims import FILLER, Held, take
 from fallow.core.board import FillerView
 from fallow.core.errors import FallowError
 from fallow.core.fillers import FillAction, FillVerb, Presence, Yield
@@ -15,14 +12,14 @@ from fallow.core.findings import Verdict, gpu_key
 from fallow.core.gpu import Gpu
 from fallow.core.notices import Notice
 from fallow.core.reasons import Reason
-from fallow.core.reservations import Claim, Reservations
+from fallow.core.reservations import Reservations
 from fallow.core.units import duration_for_people, program_name
 from fallow.core.unknown import Unknown
 from fallow.core.value import replace
 from fallow.engine.fill.newcomers import HAS_BEGUN_CUDA, MONITORS, Newcomer
 from fallow.engine.fill.start import FillerLike, FillerSpec, FillerStarter
 from fallow.engine.history.run import Run
-from fallow.engine.machine.claim_holders import awake, claim_on, stands
+from fallow.engine.machine.claims_seen import note_of, seen_reservations
 from fallow.policies.fill import FillDecision, FillLook, FillState, Phase, due_s, step
 
 _RESUME_WITHIN_S = 60.0
@@ -48,9 +45,7 @@ class FillerSlot:
         self._run = run
         self._world = run.world
         self._starter = starter
-        self._files: dict[str, ClaimFile] = {}
-        self._queue = Queue(run.world.folder, stands(run.world), awake(run.world))
-        self._marks: list[ClaimFile] = []
+        self._marks: list[Held] = []
         self._kill_sent_s: float | None = None
         self._labels = labels
         self._keys = [gpu_key(uuid) for uuid in self.uuids]
@@ -96,22 +91,9 @@ class FillerSlot:
         return begun and newcomer.uuid in self.uuids and newcomer.names.isdisjoint(MONITORS.union(self.spec.ignore))
 
     def reservations(self, uuid: str) -> Reservations:
-        """Return the claims and launches of others that wait for one of the GPUs."""
-        folder = self._world.folder
-        file = self._files.get(uuid)
-        if file is not None and not folder.still_there(uuid, file.identity):
-            self._files.pop(uuid).close()
-            file = None
-            folder.refresh()
-        if file is None:
-            file = self._files[uuid] = ClaimFile(folder.open(uuid))
-        now_s = self._world.clock.monotonic_s()
-        if self._marks and file.is_untouched(but_for_filler=True) and not file.reserved(now_s):
-            return self._only_ours
-        reservations = self._queue.reservations(file, now_s)
-        return (
-            reservations if reservations.claim is None else replace(reservations, claim=claim_on(self._world, file))
-        )
+        """Return what reserves one of the GPUs."""
+        self._world.folder.refresh()
+        return seen_reservations(self._world, uuid)
 
     def listen(self) -> bool:
         """Read the reports of the filler's keeper; return whether they change anything.
@@ -183,21 +165,6 @@ class FillerSlot:
         if self.filler is not None and self.filled:
             self.filler.kill()
 
-    def close(self) -> None:
-        """Close the claim files."""
-        for file in self._files.values():
-            file.close()
-        self._files.clear()
-
-    @cached_property
-    def _label(self) -> Claim:
-        return Claim(False, os.getpid(), self._world.user, program_name(self.spec.command[0]))
-
-    @cached_property
-    def _only_ours(self) -> Reservations:
-        """Return what is reserved of a GPU with our mark and nothing else."""
-        return Reservations(filler=self._label)
-
     @property
     def _subject(self) -> str:
         return f"{self.spec.name} on {self.name}"
@@ -249,7 +216,8 @@ class FillerSlot:
     def _mark(self) -> bool:
         """Mark all GPUs as filled; return whether that succeeded and none is claimed."""
         for uuid in self.uuids:
-            mark = mark_filled(self._world.folder, uuid, self._label)
+            note = note_of(self._world, program_name(self.spec.command[0]))
+            mark = take(self._world.folder, uuid, note, FILLER)
             if mark is None:
                 return False
             self._marks.append(mark)
@@ -257,7 +225,7 @@ class FillerSlot:
 
     def _unmark(self) -> None:
         for mark in self._marks:
-            mark.close()
+            mark.end()
         self._marks.clear()
 
     def _start(self) -> None:

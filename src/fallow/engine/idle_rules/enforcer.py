@@ -95,7 +95,7 @@ class RuleEnforcer:
         parking = self._parking
         self._not_judged = []
         if parking is not None:
-            parking.turn(snapshot, reservations)
+            parking.turn(snapshot)
         if not self._rules:
             return
         found = self._source.jobs(snapshot, reservations)

@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from itertools import islice
 
-from fallow.actuators.claims.claims import CLAIM_BYTE, ClaimFile
+from fallow.actuators.claims.claims import CLAIM, claim_on
 from fallow.actuators.process.signals import untouchable
 from fallow.core.errors import FallowError
 from fallow.core.gpu import Gpu, Snapshot
@@ -197,13 +197,14 @@ class JobFinder:
             return None
         if fd is None:
             return None
-        file = ClaimFile(fd)
         try:
-            note = file.label()
-            named = None if note.pid is None or note.birth is None else Process(note.pid, note.birth)
-            return self._claim_owners.owner(fd, CLAIM_BYTE, named)
+            claim = claim_on(fd)
+            if claim is None:
+                return None
+            named = None if claim.pid is None or claim.birth is None else Process(claim.pid, claim.birth)
+            return self._claim_owners.owner(fd, CLAIM, named)
         finally:
-            file.close()
+            os.close(fd)
 
     def _was_given(self, process: Process, uuid: str) -> bool:
         environ = self._world.proc.environ(process.pid) or {}

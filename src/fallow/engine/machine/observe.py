@@ -1,10 +1,7 @@
 """Make a status of a snapshot: the activity of each GPU, how long it has lasted, and who has claimed the GPU."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
-from fallow.actuators.claims.claims import ClaimFile
-from fallow.actuators.claims.fill_marks import filler_on
-from fallow.actuators.claims.queue import Queue
 from fallow.core.activity import Activity, Finding
 from fallow.core.errors import FallowError
 from fallow.core.gpu import Gpu, Snapshot
@@ -12,13 +9,13 @@ from fallow.core.gpu_status import GpuStatus, Status, seen
 from fallow.core.job import GpuKey
 from fallow.core.ports import Depth
 from fallow.core.reasons import Reason
-from fallow.core.reservations import NOTHING_READ, Claim, Reservations
+from fallow.core.reservations import NOTHING_READ, Claim, Reservations, Waiter
 from fallow.core.settling import SETTLING_S, Settling, settle
 from fallow.core.standing import Around, filler_of, standing
 from fallow.core.unknown import Unknown
 from fallow.core.value import replace, value
 from fallow.core.visibility import seen_by
-from fallow.engine.machine.claim_holders import claim_on, stands
+from fallow.engine.machine.claims_seen import line, seen_reservations
 from fallow.engine.machine.world import World
 from fallow.engine.machine.yielding_gpus import filler_pids
 from fallow.policies import stuck
@@ -67,7 +64,10 @@ class Watcher:
 
     def status(self, snapshot: Snapshot, known: Mapping[str, Reservations] = NOTHING_READ) -> Status:
         """Return the status of a snapshot with described holders; `known` are reservations read at the same time."""
-        gpus = tuple(self._gpu_status(gpu, snapshot, _read_claims(self._world, gpu, known)) for gpu in snapshot.gpus)
+        waiters = _line(self._world)
+        gpus = tuple(
+            self._gpu_status(gpu, snapshot, _read_claims(self._world, gpu, known, waiters)) for gpu in snapshot.gpus
+        )
         return Status(snapshot.host, snapshot.simulated, snapshot.wall_s, gpus)
 
     def _gpu_status(self, gpu: Gpu, snapshot: Snapshot, claims: "_Claims") -> GpuStatus:
@@ -132,7 +132,7 @@ def _is_known(known: Mapping[int, int | Unknown], pid: int, birth: int | Unknown
 
 @value
 class _Claims:
-    """The claim on a GPU, its queue and its fillers, as far as processes prove them."""
+    """The claim on a GPU, its line and its fillers."""
 
     claim: Claim | Unknown | None = None
     waiting: int = 0
@@ -140,28 +140,25 @@ class _Claims:
     """The holders that yield."""
 
 
-def _read_claims(world: World, gpu: Gpu, read: Mapping[str, Reservations]) -> _Claims:
-    """Return the claim, the number of waiting launches and the fillers; Unknown if the folder cannot be read."""
-    if isinstance(gpu.uuid, Unknown):
-        return _Claims(gpu.uuid)
-    known = read.get(gpu.uuid)
-    if known is not None and not known.in_line:  # else the waiting launches must be counted
-        return _Claims(known.claim, fillers=filler_pids(world, gpu) if known.filler is not None else frozenset())
+def _line(world: World) -> Sequence[Waiter]:
+    """Return the launches that wait; none if the claim folder cannot be read, as each GPU's claim shows then."""
     try:
-        fd = world.folder.peek(gpu.uuid)
+        return line(world)
+    except FallowError:
+        return ()
+
+
+def _read_claims(world: World, gpu: Gpu, read: Mapping[str, Reservations], waiters: Sequence[Waiter]) -> _Claims:
+    """Return the claim, the number of waiting launches and the fillers; Unknown if the folder cannot be read."""
+    uuid = gpu.uuid
+    if isinstance(uuid, Unknown):
+        return _Claims(uuid)
+    try:
+        found = read[uuid] if uuid in read else seen_reservations(world, uuid)
     except FallowError as error:
         return _Claims(Unknown(str(error)))
-    if fd is None:
-        return _Claims()
-    file = ClaimFile(fd)
-    try:
-        return _Claims(
-            claim_on(world, file),
-            sum(1 for _ in Queue(world.folder, stands(world)).waiting(file, world.clock.monotonic_s())),
-            filler_pids(world, gpu) if filler_on(file) is not None else frozenset(),
-        )
-    finally:
-        file.close()
+    waiting = sum(uuid in waiter.gpus for waiter in waiters)
+    return _Claims(found.claim, waiting, frozenset() if found.filler is None else filler_pids(world, gpu))
 
 
 def _gone(world: World, gpu: Gpu, claims: _Claims) -> frozenset[int]:

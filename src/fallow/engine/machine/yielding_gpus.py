@@ -8,16 +8,17 @@ module in it. So `pick` does not give a GPU with such work on it. `run` may clai
 and waits until it has.
 """
 
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
 
-from fallow.actuators.claims.claims import ClaimFile
-from fallow.actuators.claims.fill_marks import filler_on
+from fallow.actuators.claims.claims import filler_on
+from fallow.actuators.claims.folder import ClaimFolder
 from fallow.core.errors import NotEnoughGpus
 from fallow.core.gpu import Gpu, Memory
 from fallow.core.ports import Depth
 from fallow.core.process import DEEPEST
-from fallow.core.reservations import NOTHING_RESERVED, Reservations
+from fallow.core.reservations import NOTHING_RESERVED, Leaves, Reservations
 from fallow.core.unknown import Unknown, known
 from fallow.core.value import replace
 from fallow.engine.machine.world import World
@@ -43,9 +44,9 @@ def without_fillers(
         if before.filler is None:
             cleared.append(gpu)
             continue
-        left, in_the_way = _without_filler(world, gpu, of_all_users=of_all_users)
+        left, leaves = _without_filler(world, gpu, of_all_users=of_all_users)
         cleared.append(left)
-        adjusted[str(gpu.uuid)] = replace(before, in_the_way=in_the_way)
+        adjusted[str(gpu.uuid)] = replace(before, leaves=leaves)
     return tuple(cleared), adjusted
 
 
@@ -71,22 +72,22 @@ def _keeper_of(world: World, pid: int) -> int | None:
     return None
 
 
-def _without_filler(world: World, gpu: Gpu, *, of_all_users: bool) -> tuple[Gpu, int]:
-    """Return the GPU without its fillers, if all its holders are fillers, and how much has to leave first."""
+def _without_filler(world: World, gpu: Gpu, *, of_all_users: bool) -> tuple[Gpu, Leaves]:
+    """Return the GPU without its fillers, if all its holders are fillers, and which filler has to leave first."""
     if isinstance(gpu.holders, Unknown) or isinstance(gpu.memory, Unknown):
-        return gpu, 2
+        return gpu, Leaves.OTHERS
     ours = filler_pids(world, gpu)
     fillers = filler_pids(world, gpu, of_all_users=True) if of_all_users else ours
     others = [holder.pid for holder in gpu.holders if holder.pid not in fillers]
     if not fillers or any(not _has_ended(world, pid) for pid in others):
-        return gpu, 2  # no filler yet, or a process that will not leave
+        return gpu, Leaves.OTHERS  # no filler yet, or a process that will not leave
     memory = gpu.memory
     used = max(0, memory.used_bytes - sum(known(holder.memory_bytes, 0) for holder in gpu.holders))
     left = Memory(memory.total_bytes, used, memory.free_bytes + memory.used_bytes - used, memory.floor_bytes)
     load = gpu.utilization if isinstance(gpu.utilization, Unknown) else 0.0
     traffic = gpu.memory_utilization if isinstance(gpu.memory_utilization, Unknown) else 0.0
     cleared = replace(gpu, holders=(), memory=left, utilization=load, memory_utilization=traffic)
-    return cleared, 1 if fillers == ours else 2
+    return cleared, Leaves.OURS if fillers == ours else Leaves.OTHERS
 
 
 def _has_ended(world: World, pid: int) -> bool:
@@ -97,12 +98,12 @@ def _has_ended(world: World, pid: int) -> bool:
 def wait_until_clear(world: World, gpus: Iterable[Gpu], most_holders: int, say: Callable[[str], None]) -> None:
     """Wait until the fillers have left GPUs that we have claimed; raise NotEnoughGpus if they do not."""
     start_s = world.clock.monotonic_s()
-    marked = [gpu for gpu in gpus if _is_marked(world, gpu)]
+    marked = [gpu for gpu in gpus if is_marked(world.folder, str(gpu.uuid))]
     for gpu in marked:
         for pause_s in _pauses(world, start_s + _LEAVES_WITHIN_S):
-            is_marked = _is_marked(world, gpu)
+            still_marked = is_marked(world.folder, str(gpu.uuid))
             waited_s = world.clock.monotonic_s() - start_s
-            if (not is_marked or waited_s >= _SHOWS_WITHIN_S) and _holder_count(world, gpu) <= most_holders:
+            if (not still_marked or waited_s >= _SHOWS_WITHIN_S) and _holder_count(world, gpu) <= most_holders:
                 break
             if pause_s >= _LONGEST_PAUSE_S:
                 say(f"waiting for the filler on GPU {gpu.label} to leave")
@@ -112,15 +113,15 @@ def wait_until_clear(world: World, gpus: Iterable[Gpu], most_holders: int, say: 
             raise NotEnoughGpus(f"GPU {gpu.label} is not available", {gpu.label: why})
 
 
-def _is_marked(world: World, gpu: Gpu) -> bool:
-    fd = world.folder.peek(str(gpu.uuid))
+def is_marked(folder: ClaimFolder, uuid: str) -> bool:
+    """Return whether a GPU is marked as filled."""
+    fd = folder.peek(uuid)
     if fd is None:
         return False
-    file = ClaimFile(fd)
     try:
-        return filler_on(file) is not None
+        return filler_on(fd) is not None
     finally:
-        file.close()
+        os.close(fd)
 
 
 def _holder_count(world: World, gpu: Gpu) -> float:

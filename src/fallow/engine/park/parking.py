@@ -10,7 +10,7 @@ Only the main thread changes what is known. Other threads read `jobs`, which is 
 
 import math
 from collections import deque
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from functools import partial
 from itertools import islice
 
@@ -24,17 +24,17 @@ from fallow.core.parked import ParkedJob, ParkStage
 from fallow.core.process import DEEPEST, Process
 from fallow.core.protections import AffectedProcess
 from fallow.core.reasons import Reason
-from fallow.core.reservations import NOTHING_READ, Claim, Reservations
+from fallow.core.reservations import Claim
 from fallow.core.unknown import Unknown
 from fallow.core.value import replace
 from fallow.engine.history.run import Run
 from fallow.engine.jobs.ports import ParkResult
 from fallow.engine.machine.background import Background
-from fallow.engine.machine.claim_holders import claim_of
+from fallow.engine.machine.claims_seen import claim_of
 from fallow.engine.owners.known import KnownOwners
 from fallow.engine.park.checkpointed import Checkpoints
 from fallow.engine.park.record import ParkRecord
-from fallow.engine.park.room import gpus_now, reserved, why_no_room
+from fallow.engine.park.room import gpus_now, why_no_room
 from fallow.engine.park.signs_of_life import SignsOfLife
 
 _LOOKED_AT_AGAIN_AFTER_S = 5.0
@@ -112,7 +112,7 @@ class Parking:
         }
         return bool(parked) and all(process in parked for process in job.members)
 
-    def turn(self, snapshot: Snapshot, reservations: Mapping[str, Reservations] = NOTHING_READ) -> None:
+    def turn(self, snapshot: Snapshot) -> None:
         """Take in what happened since the last tick, and wake what its people use again."""
         self._snapshot = snapshot
         self._collect()
@@ -123,7 +123,7 @@ class Parking:
         for job in [each for each in self._parked_now() if self._why_wait(each) is None]:
             sign = self._signs.of(job)
             if sign is not None:
-                why_not = why_no_room(self._world, job, snapshot.gpus, reserved(job, reservations))
+                why_not = why_no_room(self._world, job, snapshot.gpus)
                 if why_not is None:
                     self._begin_waking(job, sign)
                 elif job.trouble != why_not:
@@ -169,7 +169,7 @@ class Parking:
     def _why_no_room(self, job: ParkedJob, look: Look) -> str | None:
         if self._run.dry_run:
             return "the daemon is in a dry run, and wakes nothing"
-        return why_no_room(self._world, job, look(), {uuid: claim_of(self._world, uuid) for uuid in job.uuids})
+        return why_no_room(self._world, job, look())
 
     def _wanted(self, job: Job, processes: Sequence[AffectedProcess]) -> ParkedJob | Unknown:
         """Return the job as it will be when it is parked; Unknown if it must not be."""

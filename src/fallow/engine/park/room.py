@@ -1,20 +1,18 @@
 """Find out whether a parked job may have its GPUs back: enough memory is free there, and nobody has claimed them."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from fallow.core.gpu import Gpu, Holder
 from fallow.core.parked import ParkedJob
 from fallow.core.ports import Depth
-from fallow.core.reservations import Claim, Reservations
 from fallow.core.units import bytes_for_people, printable, program_name
 from fallow.core.unknown import Unknown, known
-from fallow.engine.machine.claim_holders import claim_of
+from fallow.engine.machine.claims_seen import claim_of
 from fallow.engine.machine.world import World
 from fallow.engine.machine.yielding_gpus import filler_pids
 
 _MOST_NAMED = 4
-Claims = Mapping[str, Claim | Unknown | None]
 
 
 def gpus_now(world: World) -> Sequence[Gpu]:
@@ -24,11 +22,11 @@ def gpus_now(world: World) -> Sequence[Gpu]:
 
 def why_no_room_now(world: World, job: ParkedJob) -> str | None:
     """Look at the GPUs and the claims, and return why the job cannot come back now; None if it can."""
-    return why_no_room(world, job, gpus_now(world), {uuid: claim_of(world, uuid) for uuid in job.uuids})
+    return why_no_room(world, job, gpus_now(world))
 
 
-def why_no_room(world: World, job: ParkedJob, gpus: Sequence[Gpu], claims: Claims) -> str | None:
-    """Return why the job cannot come back now, and who is in its place; None if it can. `claims` are by UUID.
+def why_no_room(world: World, job: ParkedJob, gpus: Sequence[Gpu]) -> str | None:
+    """Return why the job cannot come back now, and who is in its place; None if it can.
 
     Fillers are in nobody's way: they leave. Neither is our own claim, for another job that is being woken.
     """
@@ -38,7 +36,7 @@ def why_no_room(world: World, job: ParkedJob, gpus: Sequence[Gpu], claims: Claim
             return f"GPU {uuid} is not to be seen" if gpu is None else f"GPU {gpu.label}: {gpu.trouble}"
         if isinstance(gpu.memory, Unknown):
             return f"how much memory of GPU {gpu.label} is free is {gpu.memory}"
-        claim = claims.get(uuid)
+        claim = claim_of(world, uuid)
         if isinstance(claim, Unknown):
             return f"who has claimed GPU {gpu.label} is {claim}"
         if claim is not None and claim.pid != os.getpid():
@@ -70,14 +68,3 @@ def _named(holder: Holder) -> str:
     command = "unknown" if isinstance(holder.command, Unknown) else program_name(holder.command)
     size = "" if isinstance(holder.memory_bytes, Unknown) else f", {bytes_for_people(holder.memory_bytes)}"
     return f"{user}'s {command} (pid {holder.pid}{size})"
-
-
-def reserved(job: ParkedJob, reservations: Mapping[str, Reservations]) -> dict[str, Claim | Unknown | None]:
-    """Return who has claimed the GPUs of a job, or waits for them."""
-    found: dict[str, Claim | Unknown | None] = {}
-    for uuid in job.uuids:
-        known = reservations.get(uuid)
-        found[uuid] = None if known is None else known.claim
-        if known is not None and known.claim is None and (known.ahead or known.in_line):
-            found[uuid] = Unknown("not settled: a launch waits for it")
-    return found

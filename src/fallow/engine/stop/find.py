@@ -23,7 +23,7 @@ from fallow.core.unknown import Unknown
 from fallow.core.value import replace, value
 from fallow.engine.allocate.subjects import TO_STOP, JobSubject, NamedOwner, SomeGpus, job_subjects, matches, who_is
 from fallow.engine.idle_rules.gpu_jobs import JobFinder
-from fallow.engine.machine.claim_holders import claim_of
+from fallow.engine.machine.claims_seen import claim_of
 from fallow.engine.machine.world import World
 from fallow.engine.machine.yielding_gpus import filler_pids
 from fallow.engine.owners.known import KnownOwners

@@ -12,7 +12,7 @@ from fallow.core import units
 from fallow.core.arguments import ArgumentParser
 from fallow.core.did_you_mean import did_you_mean, most_alike
 from fallow.core.errors import WrongUsage
-from fallow.engine.allocate.pick import FOREVER, Request
+from fallow.engine.allocate.search import FOREVER, Request
 from fallow.policies.pick import Order, Wanted
 
 SIMULATE_DEFAULT = "8xH100"

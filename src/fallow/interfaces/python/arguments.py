@@ -5,7 +5,7 @@ from math import inf
 
 from fallow.core.errors import WrongUsage
 from fallow.core.units import size_bytes
-from fallow.engine.allocate import pick as choosing
+from fallow.engine.allocate.search import Request
 from fallow.policies.pick import Order, Wanted
 
 Listed = str | int | Sequence[int | str] | None
@@ -27,7 +27,7 @@ def request(
     wait_s: float | None,
     *,
     shared: bool = False,
-) -> choosing.Request:
+) -> Request:
     """Return the request; raise TypeError or WrongUsage for a value that makes no sense."""
     max_util, max_mem_util, max_processes, min_free = limits
     demand("n", n, int, "a whole number, or None")
@@ -62,7 +62,7 @@ def request(
         order=Order(order),
         shared=shared,
     )
-    return choosing.Request(wanted, listed(gpus), n is None, wait_s)
+    return Request(wanted, listed(gpus), n is None, wait_s)
 
 
 def listed(gpus: object) -> str | None:
