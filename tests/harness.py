@@ -22,6 +22,7 @@ from fallow.engine.config.load import load
 from fallow.engine.daemon.build import Actuators
 from fallow.engine.daemon.loop import Daemon
 from fallow.engine.daemon.publisher import Publisher
+from fallow.engine.fill.filler import Start
 from fallow.engine.history.run import Run
 from fallow.engine.jobs.perform import HostActuators, host_actuators
 from fallow.engine.machine.world import World
@@ -264,8 +265,8 @@ class Machine:
         self.world.close()
         self.proc.close()
 
-    def _starter(self, run: Run) -> object:
-        return Actuators().fillers(run) if run.dry_run else self.actions
+    def _starter(self, run: Run) -> Start:
+        return Actuators().fillers(run) if run.dry_run else self.actions.start
 
     def host(self, world: World, *, dry_run: bool, user: str | None = None) -> HostActuators:
         """Return what a guard acts with."""

@@ -14,7 +14,7 @@ from fallow.core.gpu import Gpu, Holder, Memory, Recent, Snapshot
 from fallow.core.ports import Clock, Depth, Links
 from fallow.core.unknown import Unknown
 from fallow.core.value import replace
-from fallow.engine.fill.start import DryRunFiller, FillerSpec
+from fallow.engine.fill.filler import DryRunFiller, FillerSpec
 from fallow.engine.jobs.executor import outcome_of
 from fallow.engine.machine.world import World
 from fallow.readers.proc import Proc

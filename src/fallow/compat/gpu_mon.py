@@ -20,8 +20,8 @@ from fallow.engine.config.fillers import Filler
 from fallow.engine.config.load import understand
 from fallow.engine.config.location import read
 from fallow.engine.config.model import Config
-from fallow.engine.fill.compose import fill_loop
-from fallow.engine.fill.start import FillerSpec
+from fallow.engine.fill.filler import FillerSpec
+from fallow.engine.fill.loop import fill_loop
 from fallow.engine.history.run import open_run
 from fallow.engine.machine.world import World
 from fallow.policies.fill import FillRules

@@ -12,8 +12,8 @@ from fallow.core.arguments import ArgumentParser
 from fallow.core.errors import FallowError
 from fallow.engine.allocate.usable_gpus import gpus_to_fill
 from fallow.engine.burn.parent import Burned, BurnRequest, burn
-from fallow.engine.fill.compose import fill_loop
-from fallow.engine.fill.start import FillerSpec
+from fallow.engine.fill.filler import FillerSpec
+from fallow.engine.fill.loop import fill_loop
 from fallow.engine.history.run import open_run
 from fallow.engine.machine.presence import PresenceRules
 from fallow.engine.machine.world import World

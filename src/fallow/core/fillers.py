@@ -8,6 +8,9 @@ from fallow.core.value import value
 IS_FILLER = "FALLOW_FILLER"
 """The variable that is set for fillers: `fallow burn` then ends a moment after it has freed its memory."""
 
+LARGEST_ORDER = 65536
+"""The most bytes that a keeper reads of an order."""
+
 
 class Yield(StrEnum):
     """How a filler gives a GPU back."""

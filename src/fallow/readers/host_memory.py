@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 
+from fallow.core.units import bytes_for_people
 from fallow.core.unknown import Unknown
 from fallow.readers.proc import Proc
 from fallow.readers.proc_files import read_start
@@ -9,6 +10,7 @@ from fallow.readers.proc_files import read_start
 _ROOT = "/sys/fs/cgroup"
 _DEEPEST = 32
 _UNLIMITED = 1 << 60
+_LEAST_MORE_BYTES, _SHARE_MORE = 1 << 30, 0.1
 _NAMES = (
     ("", "memory.max", "memory.current", b"inactive_file"),  # version 2
     ("/memory", "memory.limit_in_bytes", "memory.usage_in_bytes", b"total_inactive_file"),  # version 1
@@ -27,6 +29,29 @@ def room_bytes(proc: Proc, pids: Iterable[int], root: str = _ROOT) -> int | Unkn
             if left is not None:
                 room = min(room, left)
     return max(0, room)
+
+
+def needed_bytes(gpu_bytes: int) -> int:
+    """Return how much room processes need that are taken off their GPUs with so much GPU memory."""
+    return gpu_bytes + max(_LEAST_MORE_BYTES, round(gpu_bytes * _SHARE_MORE))
+
+
+def why_no_room(proc: Proc, pids: Iterable[int], gpu_bytes: int, others_bytes: int = 0) -> str | None:
+    """Return why these processes cannot be taken off their GPUs with so much GPU memory; None if they can.
+
+    `others_bytes`: what is needed for jobs that are on their way into host memory.
+    """
+    room = room_bytes(proc, pids)
+    if isinstance(room, Unknown):
+        return f"how much host memory is free is {room}"
+    needed = needed_bytes(gpu_bytes)
+    if room - others_bytes >= needed:
+        return None
+    others = f", {bytes_for_people(others_bytes)} of it for jobs that are being parked now" if others_bytes else ""
+    return (
+        f"its {bytes_for_people(gpu_bytes)} do not fit into host memory: "
+        f"{bytes_for_people(room)} are free there{others}, and {bytes_for_people(needed)} are needed"
+    )
 
 
 def _up(path: str) -> Iterator[str]:

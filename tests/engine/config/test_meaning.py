@@ -9,7 +9,7 @@ from fallow.core.interval import Card
 from fallow.engine.config.listen_address import Address
 from fallow.engine.config.load import understand
 from fallow.engine.config.model import Config
-from fallow.engine.fill.start import FillerSpec
+from fallow.engine.fill.filler import FillerSpec
 from fallow.engine.machine.presence import PresenceRules
 from fallow.policies.fill import FillRules
 from fallow.policies.guard import Across, GuardRules

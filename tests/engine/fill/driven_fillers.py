@@ -2,7 +2,7 @@
 
 from fallow.core.fillers import Presence
 from fallow.core.gpu import Gpu
-from fallow.engine.fill.start import DryRunFiller, FillerSpec
+from fallow.engine.fill.filler import DryRunFiller, FillerSpec
 from tests.harness import ManualClock
 
 

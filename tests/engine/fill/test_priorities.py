@@ -17,9 +17,9 @@ from fallow.core.fillers import Yield
 from fallow.core.gpu import Gpu, Snapshot
 from fallow.core.unknown import Unknown
 from fallow.core.value import replace
+from fallow.engine.fill.filler import FillerSpec
 from fallow.engine.fill.loop import FillLoop
 from fallow.engine.fill.slot import FillerSlot
-from fallow.engine.fill.start import FillerSpec
 from fallow.engine.history.journal import Journal
 from fallow.engine.history.run import Report, Run
 from fallow.engine.machine.clock import minute_of_day
@@ -82,7 +82,7 @@ class Machine:
             together=True,
         )
         gpus = tuple(idle(index) for index in wish.cards)
-        return FillerSlot(self.run, spec, gpus, self.starter[number])
+        return FillerSlot(self.run, spec, gpus, self.starter[number].start)
 
     def tick(self, states: Sequence[str]) -> None:
         gpus = tuple(gpu(index, state) for index, state in enumerate(states))

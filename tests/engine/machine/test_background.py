@@ -5,7 +5,6 @@ from typing import Any
 
 from fallow.core.findings import Outcome
 from fallow.core.notices import Notice
-from fallow.engine.fill.suspension import Suspension
 from fallow.engine.machine.background import Background
 from fallow.engine.notify.notifier import Notifier
 from fallow.policies.grouping import GroupingRules, Message
@@ -57,17 +56,6 @@ def test_work_that_hangs_is_waited_for_no_longer_than_its_deadline() -> None:
     background.give(None)
     assert not background.end()
     go.set()
-
-
-def test_a_suspension_that_breaks_has_failed() -> None:
-    over = threading.Event()
-
-    def work() -> None:
-        raise ZeroDivisionError("by chance")
-
-    suspension = Suspension(work, over.set, 0.0, "suspended")
-    assert over.wait(LIMIT_S)
-    assert suspension.failure == "it failed with ZeroDivisionError: by chance"
 
 
 class Breaking:

@@ -104,6 +104,17 @@ def test_fillers_die_with_fallow_however_it_dies(
     assert running.process.wait(LIMIT_S) == -number
 
 
+def test_the_filler_goes_with_its_keeper_and_a_new_one_comes(fill: StartFill, tmp_path: pathlib.Path) -> None:
+    pids = tmp_path / "pids"
+    running = fill("--gpus", "0", "--idle-for", "0", "--", "sh", "-c", f"echo $$ $PPID >> {pids}; exec sleep 1000")
+    wait_for_lines(pids, 1)
+    first, keeper = pids_written(pids)
+    os.kill(keeper, signal.SIGKILL)
+    wait_for_end([first])
+    running.until("the filler was killed together with its keeper")
+    wait_for_lines(pids, 2)
+
+
 def test_a_filler_is_niced_in_a_session_of_its_own_and_first_when_memory_runs_out(
     fill: StartFill, tmp_path: pathlib.Path
 ) -> None:

@@ -23,7 +23,7 @@ from fallow.engine.config.model import Config
 from fallow.engine.config.persons import PersonFault, judged, shared_token
 from fallow.engine.config.rules import Guard, Idle
 from fallow.engine.config.toml_lines import Path
-from fallow.engine.fill.start import check_command
+from fallow.engine.fill.filler import check_command
 from fallow.engine.jobs.perform import each_shortcoming, host_actuators, nobody_to_signal
 from fallow.engine.machine.world import World
 from fallow.readers.accounts import account, group_names, group_number, names, run_as

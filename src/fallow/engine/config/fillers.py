@@ -9,7 +9,7 @@ from fallow.engine.config.base import Section, by_default
 from fallow.readers.accounts import account, from_home
 
 if TYPE_CHECKING:
-    from fallow.engine.fill.start import FillerSpec
+    from fallow.engine.fill.filler import FillerSpec
 
 Users = Literal["yield", "ignore"]
 
@@ -88,7 +88,7 @@ class Filler(Section):
 
     def spec(self, terminals: Terminals, longest_gap_s: float) -> "FillerSpec":
         """Return the filler as the fill loop takes it."""
-        from fallow.engine.fill.start import FillerSpec
+        from fallow.engine.fill.filler import FillerSpec
         from fallow.engine.machine.presence import PresenceRules
         from fallow.policies.fill import FillRules
 

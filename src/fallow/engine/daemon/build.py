@@ -10,10 +10,9 @@ from fallow.core.value import replace
 from fallow.engine.config.fillers import Filler
 from fallow.engine.config.model import Config
 from fallow.engine.config.rules import Guard
-from fallow.engine.fill.compose import filler_slot, filler_starter
+from fallow.engine.fill.filler import Start, filler_starter
 from fallow.engine.fill.log_file import outputs_are_pipes
 from fallow.engine.fill.slot import FillerSlot
-from fallow.engine.fill.start import FillerStarter
 from fallow.engine.guard.guard import GuardLoop
 from fallow.engine.history.run import Report, Run
 from fallow.engine.jobs.perform import HostActuators, host_actuators
@@ -26,7 +25,7 @@ class Actuators:
 
     def __init__(
         self,
-        fillers: Callable[[Run], FillerStarter] = filler_starter,
+        fillers: Callable[[Run], Start] = filler_starter,
         host: Callable[..., HostActuators] = host_actuators,
     ) -> None:
         """`fillers` returns what starts fillers, `host` what controls power, runs commands and sends notices."""
@@ -55,7 +54,7 @@ class DaemonBuilder:
             for slot_gpus in self._gpus_of_slots(filler, gpus):
                 slot = kept.get((spec.process, tuple(str(gpu.uuid) for gpu in slot_gpus)))
                 if slot is None:
-                    slot = filler_slot(self._run, spec, slot_gpus, self._starter, prefix=f"{spec.name}: ")
+                    slot = FillerSlot(self._run, spec, slot_gpus, self._starter, prefix=f"{spec.name}: ")
                 slot.spec = spec
                 built.append(slot)
         return built

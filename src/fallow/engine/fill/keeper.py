@@ -12,6 +12,7 @@ import os
 import signal
 import socket
 import sys
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from select import POLLIN, poll
@@ -20,21 +21,31 @@ from typing import Any
 from fallow.actuators.host.become_user import become
 from fallow.actuators.process import signals, spawn
 from fallow.actuators.process.checkpoint import Checkpoint
-from fallow.actuators.process.filler_process import LARGEST_ORDER
 from fallow.actuators.process.suspend import put_back, take_off
 from fallow.actuators.process.tree import JobTree, Orphans, Survivor
 from fallow.core.errors import CannotRun, FallowError
-from fallow.core.fillers import IS_FILLER
+from fallow.core.fillers import IS_FILLER, LARGEST_ORDER
 from fallow.core.process import Ended, Process, ProcessTable
 from fallow.engine.fill.log_file import open_log, outputs_are_pipes
-from fallow.engine.fill.suspension import Suspension
 from fallow.engine.machine.clock import SystemClock
 from fallow.readers.accounts import account
+from fallow.readers.host_memory import why_no_room
 from fallow.readers.proc import Proc
 
 _SOCKET_FD = 3
 _NICE = 19
 _Work = Callable[[Checkpoint, ProcessTable, Sequence[Process]], None]
+
+
+class _Move:
+    """A suspension or resumption that is under way in a thread."""
+
+    def __init__(self, becomes: str, until_s: float) -> None:
+        self.becomes = becomes
+        self.until_s = until_s
+        self.is_over = False
+        self.failure: str | None = None
+        """Why it failed; None if it succeeded."""
 
 
 class Keeper:
@@ -52,7 +63,7 @@ class Keeper:
         self._owner = owner
         self._clock = SystemClock()
         self._table = Proc()
-        self._suspension: Suspension | None = None
+        self._move: _Move | None = None
         self._next_order: tuple[_Work, float, str] | None = None
         self._suspended = False
         self._survivors: Sequence[Survivor] | None = None
@@ -94,7 +105,7 @@ class Keeper:
                 self._kill()
             if _SOCKET_FD in ready and not self._perform_order():
                 poller.unregister(_SOCKET_FD)
-            self._check_suspension()
+            self._check_move()
 
     def _perform_order(self) -> bool:
         """Perform one order; return False if fallow is gone."""
@@ -112,10 +123,8 @@ class Keeper:
                 self._ask()
             case "kill":
                 self._kill()
-            case "suspend" if self._checkpoint is None:
-                self._ask()  # it may save its work; who does not listen is killed after the grace
             case "suspend":
-                self._begin(take_off, order["within_s"], "suspended")
+                self._suspend(order["within_s"], order["held_bytes"])
             case "resume":
                 self._begin(put_back, order["within_s"], "running")
             case other:
@@ -134,48 +143,60 @@ class Keeper:
             signals.ask_group(self._tree.root.pid, signal.SIGKILL)
         self._survivors = self._tree.kill()
 
+    def _suspend(self, within_s: float, held_bytes: int) -> None:
+        """Suspend the filler, or ask it to end if that is impossible: it is killed later if it does not listen."""
+        if self._checkpoint is None:
+            self._ask()
+            return
+        why_not = why_no_room(self._table, [row.pid for row in self._tree.living()], held_bytes)
+        if why_not is None:
+            self._begin(take_off, within_s, "suspended")
+        else:
+            self._send(now="noted", why=f"{why_not}; so it is asked to end and not suspended")
+            self._ask()
+
     def _begin(self, work: _Work, within_s: float, becomes: str) -> None:
+        """Begin in a thread: it takes 0.6 s for each GiB, and meanwhile this thread watches the deadline."""
         checkpoint = self._checkpoint
         if checkpoint is None:
             return
-        if self._suspension is not None:  # one after the other; of those that wait, the last counts
+        if self._move is not None:  # one after the other; of those that wait, the last counts
             self._next_order = (work, within_s, becomes)
             return
         living = [Process(row.pid, row.birth) for row in self._tree.living()]
-        until_s = self._clock.monotonic_s() + within_s
-        self._suspension = Suspension(
-            lambda: work(checkpoint, self._table, living), self._wake_loop, until_s, becomes
-        )
+        move = self._move = _Move(becomes, self._clock.monotonic_s() + within_s)
 
-    def _check_suspension(self) -> None:
-        """Report the end of a suspension; kill a filler that cannot be suspended or resumed in time."""
-        under_way = self._suspension
-        if under_way is None:
+        def run() -> None:
+            try:
+                work(checkpoint, self._table, living)
+            except FallowError as error:
+                move.failure = str(error)
+            except Exception as error:  # noqa: BLE001  whatever the error, the filler is still on its GPUs
+                move.failure = f"it failed with {type(error).__name__}: {error}"
+            move.is_over = True
+            os.write(self._wake_write, b"\0")
+
+        threading.Thread(target=run, daemon=True).start()
+
+    def _check_move(self) -> None:
+        """Report the end of a move; kill a filler that cannot be suspended or resumed in time."""
+        move = self._move
+        if move is None or not (move.is_over or self._clock.monotonic_s() >= move.until_s):
             return
-        in_time = self._clock.monotonic_s() < under_way.until_s
-        if not under_way.is_over and in_time:
-            return
-        self._suspension = None
-        failure = under_way.failure if under_way.is_over else "it takes too long"
-        if failure is None:
-            self._suspended = under_way.becomes == "suspended"
-            self._send(now=under_way.becomes, pid=self._tree.root.pid)
-            if self._next_order is not None:
-                order, self._next_order = self._next_order, None
-                self._begin(*order)
-        else:
-            self._suspended = False
-            self._send(now="killed", why=f"it cannot be {under_way.becomes}: {failure}")
+        self._move = None
+        failure = move.failure if move.is_over else "it takes too long"
+        self._suspended = failure is None and move.becomes == "suspended"
+        if failure is not None:
+            self._send(now="killed", why=f"it cannot be {move.becomes}: {failure}")
             self._kill()
+            return
+        self._send(now=move.becomes, pid=self._tree.root.pid)
+        if self._next_order is not None:
+            order, self._next_order = self._next_order, None
+            self._begin(*order)
 
     def _timeout_ms(self) -> float | None:
-        if self._suspension is None:
-            return None
-        return max(0.0, self._suspension.until_s - self._clock.monotonic_s()) * 1000 + 1
-
-    def _wake_loop(self) -> None:
-        """Wake `run`, from the thread of the suspension."""
-        os.write(self._wake_write, b"\0")
+        return None if self._move is None else max(0.0, self._move.until_s - self._clock.monotonic_s()) * 1000 + 1
 
     def _send(self, **report: object) -> None:
         send(self._owner, **report)

@@ -19,11 +19,12 @@ from fallow.core.ports import Depth
 from fallow.core.protections import Affected, Protection
 from fallow.core.reasons import Reason
 from fallow.core.reservations import Reservations
-from fallow.core.unknown import NOT_ASKED, Unknown
+from fallow.core.unknown import NOT_ASKED, Unknown, known
 from fallow.core.value import replace
+from fallow.engine.fill.filler import FillerSpec, check_command, check_log, filler_starter
 from fallow.engine.fill.newcomers import DeviceNodes, Newcomer, Search
 from fallow.engine.fill.slot import FillerSlot
-from fallow.engine.history.run import Run
+from fallow.engine.history.run import Report, Run
 from fallow.engine.jobs.protections import labels_with_cards, uuids_with_cards
 from fallow.engine.machine.presence import PresenceCheck, PresenceRules
 from fallow.engine.machine.walls import Walls
@@ -271,6 +272,9 @@ class FillLoop:
         if isinstance(gpu.holders, Unknown):
             return gpu, frozenset()
         ignored = frozenset(holder.pid for holder in gpu.holders if self._is_ignored(slot, holder, ours=ours))
+        slot.held_bytes[str(gpu.uuid)] = sum(
+            known(holder.memory_bytes, 0) for holder in gpu.holders if holder.pid in ignored
+        )
         described = tuple(
             holder if holder.pid in ignored or holder.user is not NOT_ASKED else self._world.proc.describe(holder)
             for holder in gpu.holders
@@ -315,3 +319,21 @@ class FillLoop:
         if sentence not in self._said:
             self._said.add(sentence)
             self._say(sentence)
+
+
+def fill_loop(
+    run: Run,
+    slots: Sequence[tuple[FillerSpec, tuple[Gpu, ...]]],
+    say: Callable[[str], None] | None = None,
+) -> FillLoop:
+    """Return the loop that fills these GPUs; raise FallowError if a command or a log cannot be used.
+
+    `say` gets the sentences of the slots, if they go elsewhere than those of the loop.
+    """
+    for spec, gpus in slots:
+        check_command(spec, run.world.environ)
+        if not run.dry_run:
+            check_log(spec, gpus)
+    slot_run = run if say is None else replace(run, report=Report(say))
+    start = filler_starter(run)
+    return FillLoop(run, [FillerSlot(slot_run, spec, gpus, start) for spec, gpus in slots])

@@ -16,8 +16,8 @@ from fallow.core.reservations import Reservations
 from fallow.core.units import duration_for_people, program_name
 from fallow.core.unknown import Unknown
 from fallow.core.value import replace
+from fallow.engine.fill.filler import FillerLike, FillerSpec, Start
 from fallow.engine.fill.newcomers import HAS_BEGUN_CUDA, MONITORS, Newcomer
-from fallow.engine.fill.start import FillerLike, FillerSpec, FillerStarter
 from fallow.engine.history.run import Run
 from fallow.engine.machine.claims_seen import note_of, seen_reservations
 from fallow.policies.fill import FillDecision, FillLook, FillState, Phase, due_s, step
@@ -30,7 +30,8 @@ _GIVEN_UP_AFTER = 5  # failures in a row: then a notice is sent
 class FillerSlot:
     """GPUs that at most one filler uses at a time."""
 
-    def __init__(self, run: Run, spec: FillerSpec, gpus: tuple[Gpu, ...], starter: FillerStarter) -> None:
+    def __init__(self, run: Run, spec: FillerSpec, gpus: tuple[Gpu, ...], start: Start, *, prefix: str = "") -> None:
+        """`prefix`: what the sentences of the slot begin with."""
         self.spec = spec
         self.gpus = gpus
         self.uuids = tuple(str(gpu.uuid) for gpu in gpus)
@@ -42,9 +43,12 @@ class FillerSlot:
         """Why the slot is given up; None while it is in use."""
         labels = tuple(gpu.label for gpu in gpus)
         self.name = f"GPU{'' if len(gpus) == 1 else 's'} {','.join(labels)}"
-        self._run = run
+        self.held_bytes: dict[str, int] = {}
+        """How much memory the filler held on each GPU at the last look."""
+        prefix = f"dry run: {prefix}" if run.dry_run else prefix
+        self._run = replace(run, report=run.report.prefixed(prefix))
         self._world = run.world
-        self._starter = starter
+        self._start_filler = start
         self._marks: list[Held] = []
         self._kill_sent_s: float | None = None
         self._labels = labels
@@ -179,7 +183,8 @@ class FillerSlot:
             case FillVerb.ASK:
                 self._with_filler(lambda filler: filler.ask())
             case FillVerb.SUSPEND:
-                self._with_filler(lambda filler: filler.suspend(self.spec.rules.suspend_within_s))
+                within_s, held_bytes = self.spec.rules.suspend_within_s, sum(self.held_bytes.values())
+                self._with_filler(lambda filler: filler.suspend(within_s, held_bytes))
             case FillVerb.KILL:
                 self._with_filler(lambda filler: filler.kill())
             case _:
@@ -229,7 +234,7 @@ class FillerSlot:
         self._marks.clear()
 
     def _start(self) -> None:
-        self.filler = self._starter.start(self.spec, self.gpus)
+        self.filler = self._start_filler(self.spec, self.gpus)
 
     def _resume(self) -> None:
         self._with_filler(lambda filler: filler.resume(_RESUME_WITHIN_S))

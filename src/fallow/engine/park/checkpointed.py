@@ -13,16 +13,13 @@ from fallow.core.errors import FallowError
 from fallow.core.findings import Outcome
 from fallow.core.parked import ParkedJob
 from fallow.core.process import Process
-from fallow.core.units import bytes_for_people
 from fallow.core.unknown import Unknown
 from fallow.core.value import replace
 from fallow.engine.jobs.ports import ParkResult
 from fallow.engine.machine.world import World
 from fallow.engine.park.place import kept_free
-from fallow.readers.host_memory import room_bytes
+from fallow.readers.host_memory import needed_bytes, why_no_room
 
-_LEAST_ROOM_BYTES = 1 << 30
-_ROOM = 0.1
 _MEMORY_IS_BACK_WITHIN_S = 5.0
 _LOOK_AGAIN_S = 0.25
 Parked = tuple[ParkedJob, ParkResult]
@@ -149,7 +146,7 @@ class Checkpoints:
             why_not = self._why_no_room(job, others)
             if why_not is not None:
                 raise NoRoomYet(why_not)
-            self._on_their_way[job.first] = _needed_bytes(job)
+            self._on_their_way[job.first] = needed_bytes(job.memory_bytes)
         try:
             yield
         finally:
@@ -157,23 +154,8 @@ class Checkpoints:
                 self._on_their_way.pop(job.first, None)
 
     def _why_no_room(self, job: ParkedJob, others_bytes: int = 0) -> str | None:
-        room = room_bytes(self._world.proc, [process.pid for process in job.processes])
-        if isinstance(room, Unknown):
-            return f"how much host memory is free is {room}"
-        needed = _needed_bytes(job)
-        if room - others_bytes >= needed:
-            return None
-        others = (
-            f", {bytes_for_people(others_bytes)} of it for jobs that are being parked now" if others_bytes else ""
-        )
-        return (
-            f"its {bytes_for_people(job.memory_bytes)} do not fit into host memory: "
-            f"{bytes_for_people(room)} are free there{others}, and {bytes_for_people(needed)} are needed"
-        )
+        pids = [process.pid for process in job.processes]
+        return why_no_room(self._world.proc, pids, job.memory_bytes, others_bytes)
 
     def _is_there(self, process: Process) -> bool:
         return not self._world.proc.has_ended(process.pid, process.birth)
-
-
-def _needed_bytes(job: ParkedJob) -> int:
-    return job.memory_bytes + max(_LEAST_ROOM_BYTES, round(job.memory_bytes * _ROOM))

@@ -9,8 +9,8 @@ from fallow.core.errors import WrongUsage
 from fallow.core.fillers import Yield
 from fallow.core.units import duration_for_people, duration_s, hours, span_s
 from fallow.engine.allocate.usable_gpus import gpus_to_fill
-from fallow.engine.fill.compose import fill_loop
-from fallow.engine.fill.start import FillerSpec, check_command
+from fallow.engine.fill.filler import FillerSpec, check_command
+from fallow.engine.fill.loop import fill_loop
 from fallow.engine.history.run import open_run
 from fallow.engine.machine.presence import PresenceRules, demand_user_idle
 from fallow.engine.machine.world import World
