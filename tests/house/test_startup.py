@@ -21,6 +21,8 @@ HEAVY = (
     "inspect",
     "json",
     "difflib",
+    "datetime",
+    "shutil",
 )
 
 

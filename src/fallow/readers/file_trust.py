@@ -7,7 +7,6 @@ change one later either.
 
 import os
 import shlex
-import shutil
 import stat
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -42,6 +41,8 @@ def doubt(path: str, uids: frozenset[int] = ROOT) -> Mistake | None:
 
 def doubt_of_program(command: Sequence[str], cwd: str | None, environ: Mapping[str, str]) -> Mistake | None:
     """Return why not to run the program of a command as root: others can change it."""
+    import shutil  # noqa: PLC0415  loaded only where root runs programs
+
     program = os.path.join(cwd or "/", command[0]) if os.sep in command[0] else command[0]
     found = shutil.which(program, path=environ.get("PATH", USUAL_PATH))
     return None if found is None else doubt(found)

@@ -8,7 +8,7 @@ import pytest
 
 SHOWN = """
 from datetime import UTC, datetime
-from fallow.engine.machine.clock import LocalZone
+from fallow.engine.machine.local_zone import LocalZone
 print(datetime(2026, 7, 1, 12, tzinfo=UTC).astimezone(LocalZone()).isoformat())
 """
 

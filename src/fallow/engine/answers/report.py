@@ -9,7 +9,7 @@ from fallow.core.value import replace
 from fallow.engine.answers.asker import Asker
 from fallow.engine.history.reader import HistoryReader, open_history
 from fallow.engine.history.report import Report
-from fallow.engine.machine.clock import LocalZone
+from fallow.engine.machine.local_zone import LocalZone
 from fallow.engine.machine.world import World
 
 TYPE_CHECKING = False

@@ -23,7 +23,7 @@ from fallow.engine.daemon.publisher import Publisher
 from fallow.engine.daemon.reload import Reloaded
 from fallow.engine.history.reader import HistoryReader
 from fallow.engine.history.report import Report
-from fallow.engine.machine.clock import LocalZone
+from fallow.engine.machine.local_zone import LocalZone
 from fallow.engine.park.wishes import WakeWish, Woken
 from fallow.engine.stop.for_person import StopsForPersons
 from fallow.readers.accounts import group_number

@@ -12,7 +12,7 @@ from fallow.engine.answers.asker import Asker
 from fallow.engine.answers.cluster_report import KINDS
 from fallow.engine.answers.report import open_report
 from fallow.engine.history.report import Report
-from fallow.engine.machine.clock import LocalZone
+from fallow.engine.machine.local_zone import LocalZone
 from fallow.engine.machine.world import World
 from fallow.interfaces.cli.on_options import add_on
 from fallow.interfaces.cli.options import Parser, chooses, several, takes

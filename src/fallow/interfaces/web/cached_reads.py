@@ -16,7 +16,7 @@ from fallow.core.value import value
 from fallow.engine.daemon.sources import Sources
 from fallow.engine.history.journal import Event
 from fallow.engine.history.report import Report
-from fallow.engine.machine.clock import LocalZone
+from fallow.engine.machine.local_zone import LocalZone
 from fallow.interfaces.render.report_text import cost_for_people, time_spent
 from fallow.interfaces.web.dashboard import user_address
 from fallow.interfaces.web.day import Strips, strips

@@ -23,7 +23,7 @@ from fallow.core.units import shortened
 from fallow.core.value import replace, value
 from fallow.core.visibility import ANYBODY
 from fallow.engine.daemon.sources import Sources
-from fallow.engine.machine.clock import LocalZone
+from fallow.engine.machine.local_zone import LocalZone
 from fallow.interfaces.render.colours import LOOKS
 from fallow.interfaces.web import cluster_page, dashboard, view_models
 from fallow.interfaces.web.cached_reads import CachedReads, Cost

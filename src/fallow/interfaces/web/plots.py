@@ -20,7 +20,7 @@ from fallow.core.unknown import Unknown
 from fallow.core.value import value
 from fallow.engine.daemon.sources import Sources
 from fallow.engine.history.series import SPANS, PlotSpan, Step, steps_of
-from fallow.engine.machine.clock import LocalZone
+from fallow.engine.machine.local_zone import LocalZone
 from fallow.interfaces.render import plots
 from fallow.interfaces.render.plots import SPAN_WORDS, Scale
 from fallow.interfaces.web.view_models import View

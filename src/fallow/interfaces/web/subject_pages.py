@@ -17,7 +17,7 @@ from fallow.core.visibility import Viewer
 from fallow.engine.daemon.sources import Sources
 from fallow.engine.history.report import Report
 from fallow.engine.jobs.protections import affected_by, uuids_with_cards
-from fallow.engine.machine.clock import LocalZone
+from fallow.engine.machine.local_zone import LocalZone
 from fallow.interfaces.web import dashboard, subject_views, view_models
 from fallow.interfaces.web.caller import Caller, caller_of, who_asks
 from fallow.interfaces.web.journal_rows import journal_rows
