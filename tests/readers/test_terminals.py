@@ -7,7 +7,7 @@ import pty
 import pytest
 
 from fallow.core.unknown import Unknown
-from fallow.readers.proc import user_name
+from fallow.readers.accounts import user_name
 from fallow.readers.terminals import Person, Terminals, terminal_name
 from tests.harness import ManualClock
 
@@ -49,6 +49,7 @@ def test_people_are_found_in_logind_and_nobody_twice(place: Place) -> None:
     place.session(1, "UID=5\nUSER=ada\nTTY=pts/0\nCLASS=user\nSTATE=active\n")
     place.session(2, "UID=6\nUSER=bob\nTTY=pts/3\nCLASS=user\nSTATE=closing\n")
     place.session(3, "UID=0\nUSER=root\nCLASS=manager\n")
+    os.mkfifo(place.root / "sessions" / "1.ref")  # as logind has one for each session
     place.touch("pts/0", ago_s=90.0)
     assert place.people() == [Person("ada", "pts/0", 90.0)]
 

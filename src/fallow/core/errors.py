@@ -23,9 +23,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from fallow.core.mistake import Mistake
 
-SHORTAGES = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN})
-"""The errors of a system that has run out of something: they say nothing about what was asked for."""
-
 OF_THE_DISK = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EIO})
 """The errors of a disk that is full or broken: no right would help."""
 

@@ -65,6 +65,14 @@ def from_home(path: str) -> str:
     return path if found is None else f"{found.rstrip('/')}{slash}{rest}"
 
 
+def user_name(uid: int) -> str:
+    """Return the login name of a user, or the number if there is no name."""
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except (KeyError, OverflowError):  # no such user, or not a user's number at all
+        return str(uid)
+
+
 def is_user(name: str) -> bool:
     """Return whether the machine has a user of that name."""
     try:

@@ -7,8 +7,6 @@ process by now.
 import os
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from itertools import islice
-from pwd import getpwuid
 from typing import Literal
 
 from fallow.core.gpu import Gpu, Holder
@@ -16,10 +14,10 @@ from fallow.core.process import DEEPEST, Pidfds, ProcessRow
 from fallow.core.units import printable
 from fallow.core.unknown import Unknown
 from fallow.core.value import replace, value
-from fallow.readers.descriptors import open_counts
+from fallow.readers.accounts import user_name
 from fallow.readers.file_trust import trusted_program
 from fallow.readers.owners.traces import trace
-from fallow.readers.proc_files import MOST_OF_COMMAND, read_start, read_variables
+from fallow.readers.proc_files import MOST_OF_COMMAND, open_counts, read_start, read_variables
 from fallow.readers.proc_machine import ProcMachine
 
 _ELSEWHERE = Unknown("not in this machine's /proc: another pid namespace, or it has just ended")
@@ -118,15 +116,11 @@ class Proc(ProcMachine):
 
     def environ(self, pid: int) -> dict[str, str] | None:
         """Return the variables of a process for fallow and CUDA; None if it has ended or may not be read."""
-        return read_variables(f"{self._root}/{pid}/environ")
-
-    def hub_token(self, pid: int) -> str | None:
-        """Return the token with which JupyterHub started a server; None if it was not started by one."""
-        return (self.variables(pid, "JUPYTERHUB_API_TOKEN") or {}).get("JUPYTERHUB_API_TOKEN")
+        return read_variables(self._root, pid, (b"FALLOW_", b"CUDA_"))
 
     def variables(self, pid: int, *names: str) -> dict[str, str] | None:
         """Return some variables of a process, as far as it has them; None if it has ended or may not be read."""
-        return read_variables(f"{self._root}/{pid}/environ", tuple(f"{name}=".encode() for name in names))
+        return read_variables(self._root, pid, tuple(f"{name}=".encode() for name in names))
 
     def uid(self, pid: int) -> int | None:
         """Return the real and effective user of a process; None if it has ended, is hidden, or has two users.
@@ -213,12 +207,8 @@ class Proc(ProcMachine):
     def called(self, pid: int) -> set[str]:
         """Return the names of a process: its own, its program's, and its script's or module's. It chooses them."""
         words, comm = self.words(pid), self._read(pid, "comm")
-        names = {word.rpartition("/")[2] for word in words[:1]} | self._script(words)
-        return (names | {os.fsdecode(comm or b"").strip()}) - {""}
-
-    def _script(self, words: list[str]) -> set[str]:
-        """Return the name of the first word behind the program that is no option, if there is one."""
-        return {word.rpartition("/")[2] for word in islice((each for each in words[1:] if each[:1] != "-"), 1)}
+        script = next((word for word in words[1:] if word[:1] != "-"), "")
+        return {*(word.rpartition("/")[2] for word in (*words[:1], script)), os.fsdecode(comm or b"").strip()} - {""}
 
     def trusted_names(self, pid: int) -> set[str]:
         """Return the names of a process that another user cannot have given it.
@@ -229,12 +219,8 @@ class Proc(ProcMachine):
         """
         if self.uid(pid) in (0, os.geteuid()):
             return self.called(pid)
-        name = self.program(pid)
+        name = trusted_program(f"{self._root}/{pid}/exe")
         return set() if name is None else {name}
-
-    def program(self, pid: int) -> str | None:
-        """Return the name of its program file; None unless it is in that place here and only root put it there."""
-        return trusted_program(f"{self._root}/{pid}/exe")
 
     def command(self, pid: int) -> str | Unknown:
         """Return the command line; the name in brackets if there is none, as for kernel threads."""
@@ -298,11 +284,7 @@ class Proc(ProcMachine):
 
     def descriptors_visible(self, pid: int) -> bool:
         """Return whether this user may see which files the process has open."""
-        try:
-            os.listdir(f"{self._root}/{pid}/fd")
-        except OSError:
-            return False
-        return True
+        return os.access(f"{self._root}/{pid}/fd", os.R_OK, effective_ids=True)
 
     def running(self, name: str) -> int | Unknown | None:
         """Return the pid of a process with this name, or with this word in its command; None if there is none."""
@@ -322,19 +304,11 @@ class Proc(ProcMachine):
         return read_start(f"{self._root}/{pid}/{name}", MOST_OF_COMMAND)
 
 
-def user_name(uid: int) -> str:
-    """Return the login name of a user, or the number if there is no name."""
-    try:
-        return getpwuid(uid).pw_name
-    except (KeyError, OverflowError):  # no such user, or not a user's number at all
-        return str(uid)
-
-
 def _shown(command: str | Unknown) -> str | Unknown:
     """Return the part that is kept: there may be thousands of processes, and every client gets them all."""
-    return (
-        command if isinstance(command, Unknown) or len(command) <= _LONGEST_SHOWN else f"{command[:_LONGEST_SHOWN]}…"
-    )
+    if isinstance(command, Unknown) or len(command) <= _LONGEST_SHOWN:
+        return command
+    return f"{command[:_LONGEST_SHOWN]}…"
 
 
 def _exists(pid: int) -> bool:

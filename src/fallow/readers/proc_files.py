@@ -1,58 +1,74 @@
-"""Read files of /proc that other users fill, up to a limit.
+"""Read files and folders of /proc up to a limit: other users choose how long a command line or an environment is.
 
-A command line can be megabytes long, and so can an environment; both are read through the memory of their process.
+What is gone or may not be read is None. Any other error is raised: a lack of descriptors says nothing about it.
 """
 
 import os
-
-from fallow.core.errors import SHORTAGES
+from collections.abc import Collection
+from itertools import islice
 
 MOST_OF_COMMAND = 4096
-_ONE_READ = 4096
 _MOST = 1 << 20
 _MOST_OF_ENVIRON = 8 << 20  # the kernel gives arguments and environment 6 MiB in all, so nothing is beyond
-_WANTED = (b"FALLOW_", b"CUDA_")
+_MOST_OF_MAPS = 16 << 20  # a process has some ten thousand mappings at most, and may give their files long names
+_MOST_DESCRIPTORS = 16384
+_UNREADABLE = (FileNotFoundError, ProcessLookupError, PermissionError, NotADirectoryError)
 
 
-def pass_on_shortage(error: OSError) -> None:
-    """Raise an error about a lack of descriptors or memory again; any other means that the file cannot be read."""
-    if error.errno in SHORTAGES:
-        raise error
-
-
-def read_start(path: str, most: int = _ONE_READ) -> bytes | None:
-    """Return the first bytes of a file, from one read; None if it is gone or may not be read."""
+def read_start(path: str, most: int = MOST_OF_COMMAND) -> bytes | None:
+    """Return the first bytes of a file, from one read."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    except OSError as error:
-        pass_on_shortage(error)
+        try:
+            return os.read(fd, most)
+        finally:
+            os.close(fd)
+    except _UNREADABLE:
         return None
-    try:
-        return os.read(fd, most)
-    except OSError as error:
-        pass_on_shortage(error)
-        return None
-    finally:
-        os.close(fd)
 
 
-def read_whole(path: str) -> bytes | None:
-    """Return all lines of a file that only the kernel writes; None if it is gone or may not be read."""
+def read_whole(path: str, most: int = _MOST) -> bytes | None:
+    """Return a whole file."""
     try:
         with open(path, "rb") as file:
-            return file.read(_MOST)
-    except OSError as error:
-        pass_on_shortage(error)
+            return file.read(most)
+    except _UNREADABLE:
         return None
 
 
-def read_variables(path: str, wanted: tuple[bytes, ...] = _WANTED) -> dict[str, str] | None:
-    """Return the variables of an environment that begin so; those for fallow and CUDA."""
-    try:
-        with open(path, "rb") as file:
-            entries = file.read(_MOST_OF_ENVIRON).split(b"\0")
-    except OSError as error:
-        pass_on_shortage(error)
+def read_variables(root: str, pid: int, beginnings: tuple[bytes, ...]) -> dict[str, str] | None:
+    """Return the variables of a process that begin so."""
+    raw = read_whole(f"{root}/{pid}/environ", _MOST_OF_ENVIRON)
+    if raw is None:
         return None
-    pairs = (entry.partition(b"=") for entry in entries if entry.startswith(wanted))
+    pairs = (entry.partition(b"=") for entry in raw.split(b"\0") if entry.startswith(beginnings))
     return {os.fsdecode(name): os.fsdecode(value) for name, _, value in pairs}
+
+
+def open_counts(root: str, pid: int, paths: Collection[str]) -> dict[str, int]:
+    """Return how many descriptors the process has on each of these files, as far as they are visible."""
+    folder = f"{root}/{pid}/fd"
+    counts: dict[str, int] = {}
+    try:
+        with os.scandir(folder) as entries:
+            names = [entry.name for entry in islice(entries, _MOST_DESCRIPTORS)]
+    except _UNREADABLE:
+        return counts
+    for name in names:
+        try:
+            path = os.readlink(f"{folder}/{name}")
+        except OSError:
+            continue  # closed this moment
+        if path in paths:
+            counts[path] = counts.get(path, 0) + 1
+    return counts
+
+
+def mapped_files(root: str, pid: int, paths: Collection[str]) -> frozenset[str]:
+    """Return which of these files a process has in its memory: it did that itself, or was forked from who did.
+
+    An open file can be handed to any program that takes descriptors from strangers. A mapping cannot.
+    """
+    lines = (read_whole(f"{root}/{pid}/maps", _MOST_OF_MAPS) or b"").split(b"\n")
+    names = {fields[5] for line in lines if len(fields := line.split(None, 5)) == 6}
+    return frozenset(path for path in paths if os.fsencode(path) in names)

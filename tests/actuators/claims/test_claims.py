@@ -15,7 +15,8 @@ from fallow.core.reservations import Claim, Note
 from fallow.core.unknown import Unknown
 from fallow.engine.machine.claims_seen import claim_of
 from fallow.engine.machine.world import World
-from fallow.readers.proc import Proc, user_name
+from fallow.readers.accounts import user_name
+from fallow.readers.proc import Proc
 from tests.conftest import Fallow
 from tests.harness import ManualClock
 from tests.places import LIMIT_S

@@ -13,7 +13,8 @@ from fallow.engine.jobs.ports import JobCondition
 from fallow.engine.machine.clock import SystemClock
 from fallow.engine.machine.world import World
 from fallow.engine.owners.known import KnownOwners
-from fallow.readers.proc import Proc, user_name
+from fallow.readers.accounts import user_name
+from fallow.readers.proc import Proc
 from tests.conftest import Fallow
 from tests.waiting import until
 

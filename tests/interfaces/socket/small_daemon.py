@@ -25,7 +25,7 @@ from fallow.engine.machine.observe import watch
 from fallow.engine.machine.world import World
 from fallow.engine.park.wishes import WakeWish, Woken
 from fallow.interfaces.server_thread import ServerThread
-from fallow.readers.proc import user_name
+from fallow.readers.accounts import user_name
 from tests.interfaces.web import clusters
 from tests.places import LIMIT_S
 from tests.reasons import said

@@ -8,7 +8,7 @@ import pytest
 
 from fallow.actuators.claims.folder import ClaimFolder
 from fallow.actuators.claims.protections import ProtectionFolder
-from fallow.readers.proc import user_name
+from fallow.readers.accounts import user_name
 from tests.actuators.claims.test_users import ADA, BOB, Users
 from tests.interfaces.socket.conftest import Start
 from tests.interfaces.socket.test_server import everything, request

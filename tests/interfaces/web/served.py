@@ -27,7 +27,8 @@ from fallow.interfaces.web.app import make_app
 from fallow.interfaces.web.server import HttpServer, bound, listen
 from fallow.interfaces.web.sessions import Sessions
 from fallow.interfaces.web.settings import Settings, checked
-from fallow.readers.proc import Proc, user_name
+from fallow.readers.accounts import user_name
+from fallow.readers.proc import Proc
 from fallow.readers.secret import hashed
 from tests.places import LIMIT_S
 

@@ -12,7 +12,7 @@ from fallow.engine.allocate.search import Request, Search
 from fallow.engine.machine.claims_seen import note_of
 from fallow.engine.machine.world import World
 from fallow.engine.machine.yielding_gpus import wait_until_clear
-from fallow.readers.proc import user_name
+from fallow.readers.accounts import user_name
 
 
 @value

@@ -11,7 +11,7 @@ from fallow.core.units import duration_for_people, program_name
 from fallow.core.unknown import Unknown
 from fallow.engine.machine.claims_seen import line, seen_reservations, waiter_in_words
 from fallow.engine.machine.world import World
-from fallow.readers.proc import user_name
+from fallow.readers.accounts import user_name
 
 
 def not_enough(

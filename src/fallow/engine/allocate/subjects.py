@@ -26,8 +26,7 @@ from fallow.core.units import is_number
 from fallow.core.unknown import Unknown
 from fallow.core.value import value
 from fallow.engine.machine.world import World
-from fallow.readers.accounts import is_user, names
-from fallow.readers.proc import user_name
+from fallow.readers.accounts import is_user, names, user_name
 
 _OWNERS = {"container": OwnerKind.CONTAINER, "unit": OwnerKind.SERVICE, "notebook": OwnerKind.NOTEBOOK}
 _EXAMPLES = {"gpu": "3", "pid": "1234"}

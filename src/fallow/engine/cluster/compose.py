@@ -20,7 +20,7 @@ from fallow.engine.jobs.known_groups import KnownGroups
 from fallow.engine.machine.observe import MISSED_LOOKS
 from fallow.policies.arbiter import ProtectRules
 from fallow.policies.cluster_gate import ClusterRule
-from fallow.readers.proc import user_name
+from fallow.readers.accounts import user_name
 
 _LOOKS_BESIDE = 1  # a look may take as long as the pause between two of them
 

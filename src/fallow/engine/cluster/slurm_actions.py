@@ -17,7 +17,7 @@ from fallow.core.ports import Clock
 from fallow.core.units import duration_for_people, printable
 from fallow.core.unknown import Unknown
 from fallow.engine.cluster.slurm_commands import SlurmCommands, is_refusal
-from fallow.readers.proc import user_name
+from fallow.readers.accounts import user_name
 from fallow.readers.slurm import queue
 from fallow.readers.slurm.queue import QueueRow
 

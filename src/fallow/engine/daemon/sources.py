@@ -26,8 +26,7 @@ from fallow.engine.history.report import Report
 from fallow.engine.machine.local_zone import LocalZone
 from fallow.engine.park.wishes import WakeWish, Woken
 from fallow.engine.stop.for_person import StopsForPersons
-from fallow.readers.accounts import group_number
-from fallow.readers.proc import user_name
+from fallow.readers.accounts import group_number, user_name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

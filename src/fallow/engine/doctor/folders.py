@@ -15,7 +15,7 @@ from fallow.core.units import printable
 from fallow.engine.client.unix_http import NoAnswer
 from fallow.engine.doctor.finding import CheckFinding, broken, lacking, ok
 from fallow.engine.machine.world import World
-from fallow.readers.proc import user_name
+from fallow.readers.accounts import user_name
 
 _OPEN_TO_ALL = 0o1777
 

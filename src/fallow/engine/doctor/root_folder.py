@@ -8,7 +8,7 @@ from fallow.core.errors import NotPermitted
 from fallow.core.ports import Depth
 from fallow.engine.allocate.refused import refused_file
 from fallow.engine.machine.world import World
-from fallow.readers.proc import user_name
+from fallow.readers.accounts import user_name
 
 
 def demand_root_folder(world: World, tell: Callable[[str], None]) -> None:

@@ -34,7 +34,7 @@ from fallow.engine.machine.world import World
 from fallow.engine.owners.actions import OwnerJobActions
 from fallow.engine.owners.known import KnownOwners
 from fallow.engine.owners.opt_outs import VARIABLE, opted_out_by_variable
-from fallow.readers.proc import user_name
+from fallow.readers.accounts import user_name
 from fallow.readers.terminals import Terminals
 
 _TABLE_LASTS_S = 0.5

@@ -18,7 +18,7 @@ from fallow.core.units import program_name, shortened
 from fallow.core.unknown import Unknown
 from fallow.engine.machine.claims_seen import line
 from fallow.engine.machine.world import World
-from fallow.readers.proc import user_name
+from fallow.readers.accounts import user_name
 
 _WAITS_SINCE_S = 3.0
 

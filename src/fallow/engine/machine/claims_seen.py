@@ -16,7 +16,8 @@ from fallow.core.units import program_name
 from fallow.core.unknown import Unknown
 from fallow.core.value import replace
 from fallow.engine.machine.world import World
-from fallow.readers.proc import Stat, user_name
+from fallow.readers.accounts import user_name
+from fallow.readers.proc import Stat
 
 _FIRST_WORDS = 6  # python -P -m fallow run, or fallow run
 _STOPPED = "Tt"  # by a signal, and by a debugger

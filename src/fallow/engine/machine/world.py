@@ -9,7 +9,8 @@ from fallow.core.errors import NoDriver
 from fallow.core.ports import Clock, GpuReader
 from fallow.core.units import patience_s
 from fallow.engine.machine.clock import SystemClock
-from fallow.readers.proc import Proc, user_name
+from fallow.readers.accounts import user_name
+from fallow.readers.proc import Proc
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

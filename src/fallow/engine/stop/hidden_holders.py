@@ -26,7 +26,7 @@ from fallow.core.unknown import Unknown
 from fallow.core.value import replace
 from fallow.engine.fill.newcomers import HAS_BEGUN_CUDA, MONITORS
 from fallow.engine.machine.world import World
-from fallow.readers.descriptors import mapped_files
+from fallow.readers.proc_files import mapped_files
 
 _NOT_LISTED = Unknown("the driver does not list it")
 

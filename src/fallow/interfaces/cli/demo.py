@@ -22,7 +22,7 @@ from fallow.interfaces.cli.options import Parser
 from fallow.interfaces.render.stream import shows_colour
 from fallow.interfaces.signals import Interruption, interruptible, uninterrupted
 from fallow.interfaces.stderr import Stderr
-from fallow.readers.proc import user_name
+from fallow.readers.accounts import user_name
 
 ABOUT = """\
 Show what fallow does, on four simulated GPUs with real processes, in under a

@@ -23,7 +23,7 @@ from fallow.engine.machine.world import World
 from fallow.interfaces.cli.options import Parser, takes
 from fallow.interfaces.signals import unstoppable
 from fallow.interfaces.stderr import Stderr
-from fallow.readers.proc import user_name
+from fallow.readers.accounts import user_name
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp

@@ -23,6 +23,7 @@ from fallow.readers.proc import Proc
 
 _MOST_OF_FILE = 1 << 16
 _LONGEST_NAME = 200
+_HUB_TOKEN = "JUPYTERHUB_API_TOKEN"  # noqa: S105  the name of a variable
 _BUSY, _IDLE = ("busy",), ("idle", "starting")
 Listed = Literal["sessions", "kernels"]
 _LISTS: tuple[Listed, ...] = ("sessions", "kernels")
@@ -139,6 +140,6 @@ def _server(raw: bytes, pid: int, uid: int, proc: Proc) -> JupyterServer | Unkno
     if not base.startswith("/") or not base.endswith("/"):
         return Unknown("the file of the Jupyter server makes no sense")
     # Under JupyterHub the server has no token of its own: the one that it was started with lets its user in.
-    token = str(token or "") or proc.hub_token(pid) or ""
+    token = str(token or "") or (proc.variables(pid, _HUB_TOKEN) or {}).get(_HUB_TOKEN, "")
     endpoint = Endpoint(sock, 0 if sock else port, bool(said.get("secure")), frozenset((uid,)), uid)
     return JupyterServer(endpoint, base, token, str(said.get("root_dir") or ""))
