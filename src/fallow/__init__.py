@@ -1,7 +1,6 @@
 """fallow: one tool for idle GPUs."""
 
-from typing import TYPE_CHECKING
-
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from fallow.core.activity import Activity as Activity
     from fallow.core.errors import FallowError as FallowError

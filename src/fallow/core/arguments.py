@@ -1,7 +1,8 @@
 """The parser of every command line, with fixes for argparse."""
 
 import argparse
-from typing import Any
+
+from fallow.core.annotations import Any
 
 # Messages are not translated: looking for translations takes longer than parsing the command line.
 argparse._ = str  # type: ignore[attr-defined]
@@ -10,7 +11,7 @@ argparse._ = str  # type: ignore[attr-defined]
 class ArgumentParser(argparse.ArgumentParser):
     """argparse, with a converter for every value of an option."""
 
-    def _get_values(self, action: argparse.Action, arg_strings: list[str]) -> Any:  # noqa: ANN401  as argparse has it
+    def _get_values(self, action: argparse.Action, arg_strings: list[str]) -> Any:
         # Several Pythons take the -- of `--opt=--` for a separator, drop it, and store [] without asking the
         # option's converter; others store it as it is. It is no value of any option of ours.
         if action.option_strings and arg_strings == ["--"]:

@@ -17,7 +17,8 @@ FallowError            125  fallow itself failed
 
 import errno
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
+
+from fallow.core.annotations import ClassVar
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

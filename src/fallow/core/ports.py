@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 from enum import Enum
-from typing import Protocol
 
+from fallow.core.annotations import Protocol
 from fallow.core.gpu import Gpu, Snapshot
 
 

@@ -1,8 +1,8 @@
 """The identity of a process, how it ended, and the table of processes."""
 
 from collections.abc import Iterator, Sequence
-from typing import Protocol
 
+from fallow.core.annotations import Protocol
 from fallow.core.unknown import Unknown
 from fallow.core.value import value
 

@@ -1,7 +1,6 @@
 """Unknown: a reading that could not be taken, and why."""
 
-from typing import NoReturn, TypeVar
-
+from fallow.core.annotations import NoReturn, TypeVar
 from fallow.core.value import value
 
 T = TypeVar("T")

@@ -2,14 +2,15 @@
 
 A driver that hangs does not return, and a thread inside it cannot be interrupted. So each card has a thread of its
 own, which announces each step of a call before it takes it. When a step has taken its limit, the caller goes on
-without the result. The thread is left alone: it is a daemon thread, so the program can still end. Until it returns,
+without the result. The thread is left alone: it does not keep the program from ending. Until it returns,
 its card gets no other call.
 """
 
 import signal
+from _thread import allocate_lock, start_new_thread  # `threading` takes longer to load, and to start a thread
 from collections.abc import Callable, Hashable, Sequence
-from threading import Lock, Thread
-from typing import Protocol
+
+from fallow.core.annotations import Protocol
 
 _SLOW_S = 0.05  # calls are made one after the other, since threads at once wait for each other; unless one is slow
 
@@ -38,12 +39,12 @@ class _CallThread:
     def __init__(self, monotonic_s: Callable[[], float]) -> None:
         self._now = monotonic_s
         self._call: Call | None = None
-        self._given, self._returned = Lock(), Lock()
+        self._given, self._returned = allocate_lock(), allocate_lock()
         self._given.acquire()
         self.is_busy = False
         self.step = ""
         self.error: Exception | None = None
-        Thread(target=self._work, name="fallow-driver", daemon=True).start()
+        start_new_thread(self._work, ())
 
     def give(self, call: Call | None) -> None:
         """Begin the call; None ends the thread."""

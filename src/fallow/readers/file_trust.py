@@ -6,13 +6,13 @@ change one later either.
 """
 
 import os
-import shlex
 import stat
 from collections.abc import Iterator, Mapping, Sequence
 
 from fallow.core.account import USUAL_PATH
 from fallow.core.errors import NotPermitted
 from fallow.core.mistake import Mistake
+from fallow.core.shell_word import shell_word
 from fallow.core.units import printable
 
 ROOT = frozenset({0})
@@ -26,12 +26,12 @@ def doubt(path: str, uids: frozenset[int] = ROOT) -> Mistake | None:
         for step, facts in _steps(os.path.join(os.getcwd(), path)):
             if facts.st_uid not in uids:
                 sentence = f"{printable(step)} belongs to another user, who could change what fallow reads or runs"
-                return Mistake(sentence, suggestion=f"chown -h root {shlex.quote(step)}")
+                return Mistake(sentence, suggestion=f"chown -h root {shell_word(step)}")
             may_be_open = stat.S_ISLNK(facts.st_mode) or stat.S_ISCHR(facts.st_mode)
             is_sticky = stat.S_ISDIR(facts.st_mode) and facts.st_mode & stat.S_ISVTX
             if facts.st_mode & _OTHERS_WRITE and not may_be_open and not is_sticky:
                 sentence = f"others may write to {printable(step)}, and change what fallow reads or runs"
-                return Mistake(sentence, suggestion=f"chmod go-w {shlex.quote(step)}")
+                return Mistake(sentence, suggestion=f"chmod go-w {shell_word(step)}")
     except (FileNotFoundError, NotADirectoryError):
         return None
     except (OSError, ValueError) as error:

@@ -12,8 +12,8 @@ Each value alone may be Unknown. Errors mean different things, and are distingui
 
 from collections.abc import Callable, Sequence
 from math import isnan
-from typing import Any
 
+from fallow.core.annotations import Any
 from fallow.core.errors import NoDriver
 from fallow.core.gpu import NEEDS_TWO_LOOKS, Counters, Holder, Memory, Recent
 from fallow.core.unknown import Unknown

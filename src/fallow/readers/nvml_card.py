@@ -1,9 +1,9 @@
 """Read one card with its MIG instances: what is kept of it between looks, and one look at it."""
 
 from collections.abc import Hashable
-from typing import Any
 
 from fallow.core.activity import A_STRETCH_S
+from fallow.core.annotations import Any
 from fallow.core.gpu import Gpu, Holder, MigPlace, Recent
 from fallow.core.ports import Depth
 from fallow.core.unknown import NOT_ASKED, Unknown

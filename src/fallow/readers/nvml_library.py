@@ -7,7 +7,8 @@ are needed. The tests compare each call, number and struct with NVIDIA's.
 import ctypes
 from collections.abc import Callable
 from ctypes import Structure, byref, c_char_p, c_double, c_int, c_uint, c_ulonglong, c_void_p
-from typing import Any
+
+from fallow.core.annotations import Any
 
 NVML_SUCCESS = 0
 NVML_ERROR_NOT_SUPPORTED = 3

@@ -9,8 +9,8 @@ from collections.abc import Callable, Hashable, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import combinations
-from typing import Generic, TypeVar
 
+from fallow.core.annotations import Generic, TypeVar
 from fallow.core.errors import NoDriver
 from fallow.core.gpu import Gpu, Snapshot
 from fallow.core.ports import Clock, Depth, Links

@@ -7,8 +7,8 @@ process by now.
 import os
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from typing import Literal
 
+from fallow.core.annotations import Literal
 from fallow.core.gpu import Gpu, Holder
 from fallow.core.process import DEEPEST, Pidfds, ProcessRow
 from fallow.core.units import printable

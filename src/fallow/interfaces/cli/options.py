@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from itertools import pairwise
-from typing import Any, NoReturn, TypeVar
 
 from fallow.core import units
+from fallow.core.annotations import Any, NoReturn, TypeVar
 from fallow.core.arguments import ArgumentParser
 from fallow.core.did_you_mean import did_you_mean, most_alike
 from fallow.core.errors import WrongUsage
@@ -50,9 +50,9 @@ class Parser(ArgumentParser):
     def parse_args(  # type: ignore[override]  # as argparse has it
         self,
         args: Sequence[str],
-        namespace: Any = None,  # noqa: ANN401
+        namespace: Any = None,
         command: Sequence[str] | None = None,
-    ) -> Any:  # noqa: ANN401
+    ) -> Any:
         """Parse all words. Words that are left over may be a program that was not written after `--`."""
         if any(word == "#" and not self._takes_value(before) for before, word in pairwise(["", *args])):
             way = "leave out # and what follows; zsh takes comments after: setopt interactivecomments"

@@ -1,7 +1,8 @@
 """Whether a stream can be drawn on, and in colour."""
 
 from collections.abc import Mapping
-from typing import TextIO
+
+from fallow.core.annotations import TextIO
 
 _DUMB = ("dumb", "unknown", "")
 
