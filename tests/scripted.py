@@ -242,7 +242,7 @@ class RecordedActions:
         return None
 
     def do(self, action: PowerAction, reason: str) -> Outcome:
-        return self._done(action.value, reason)
+        return self._done(action.name.lower(), reason)
 
     def announce(self, text: str) -> Outcome:
         return self._done(f"announce: {text}", "announced")

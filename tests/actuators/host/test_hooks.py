@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fallow.actuators.host import notice
 from fallow.actuators.host.hooks import DryRunHooks, SystemHooks
-from fallow.actuators.host.send_notice import deliver
 from fallow.core.findings import Outcome
 from fallow.core.plain_text import as_plain
 from fallow.readers.accounts import account
@@ -99,8 +99,9 @@ def test_a_server_that_fails_is_told_without_the_secrets_of_its_address() -> Non
 def test_a_server_that_never_answers_is_not_waited_for() -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         address = f"http://127.0.0.1:{silent.getsockname()[1]}/"
-        outcome = deliver(address, "title", "text", 0.2)
-    assert outcome == Outcome(False, "could not tell http://127.0.0.1/…: no answer in 0.2 s")
+        outcomes = notice.send(os.environ, [address, "http://127.0.0.1:1/"], "title", "text", 0.2)
+    assert outcomes[0] == Outcome(False, "could not tell http://127.0.0.1/…: no answer in 0.2 s")
+    assert "Connection refused" in outcomes[1].words, "the others have been tried"
 
 
 @pytest.mark.parametrize("url", ["pigeon://token/of/somebody", "nonsense", "http://[broken"])

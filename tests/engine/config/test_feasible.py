@@ -42,12 +42,12 @@ def mistakes(text: str, let_pass: list[Mistake] | None = None) -> list[str]:
         ("[[idle]]\nname = 'i'\nidle_for = '1h'\ngpus = 9\n", "f:4: idle[1].gpus: there is no GPU '9' here"),
         ("[[idle]]\nname = 'i'\nidle_for = '1h'\nusers = ['nobdy']\n", "f:4: idle[1].users[1]: there is no user"),
         (
-            "[[idle]]\nname = 'i'\nidle_for = '1h'\nact = true\nbefore = 'run:no-such-command'\n",
-            "f:5: idle[1].before: there is no command 'no-such-command' to run",
+            "[[idle]]\nname = 'i'\nidle_for = '1h'\nact = true\nbefore = 'run:(true'\n",
+            "f:5: idle[1].before: a command to run is no line that a shell can read",
         ),
         (
-            f"[[guard]]\nname = 'g'\nuser = '{ME}'\naction = 'run:no-such-command'\n",
-            "f:4: guard[1].action: there is no command 'no-such-command'",
+            f"[[guard]]\nname = 'g'\nuser = '{ME}'\naction = 'run:(true'\n",
+            "f:4: guard[1].action: a command to run is no line that a shell can read",
         ),
         ("[protect]\ngroups = ['rot']\n", "f:2: protect.groups[1]: there is no group 'rot' on this machine"),
         (

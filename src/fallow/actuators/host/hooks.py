@@ -3,12 +3,11 @@
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from fallow.actuators.host import notice_process
-from fallow.actuators.host.send_notice import without_secrets
+from fallow.actuators.host import notice
 from fallow.actuators.process import programs
 from fallow.actuators.process.signals import signal_name
 from fallow.core.account import Account
-from fallow.core.errors import CannotRun, CommandNotFound, FallowError, WrongUsage
+from fallow.core.errors import CannotRun, CommandNotFound, WrongUsage
 from fallow.core.findings import Outcome
 from fallow.core.process import Ended
 from fallow.core.units import program_name
@@ -68,18 +67,13 @@ class SystemHooks:
 
     def notify(self, url: str, title: str, text: str) -> Outcome:
         """Send a notice from a separate process, so that a service that does not answer delays nothing else."""
-        return notice_process.send(self._environ, [url], title, text)[0]
+        return notice.send(self._environ, [url], title, text)[0]
 
 
-def no_such_command(line: str, environ: Mapping[str, str]) -> FallowError | None:
-    """Return why a line of shell could never run: it cannot be parsed, or there is no such command; else None."""
+def unreadable(line: str, environ: Mapping[str, str]) -> WrongUsage | None:
+    """Return why a shell could never run this line; None if it can be parsed."""
     read = programs.run(["/bin/sh", "-n", "-c", line], environ, _SHELL_LIMIT_S)
-    if not read.ok:
-        return WrongUsage(f"a command to run is no line that a shell can read: {read.last_line}")
-    name = _first_name(line)
-    if name and not programs.run(["/bin/sh", "-c", 'command -v "$1"', "sh", name], environ, _SHELL_LIMIT_S).ok:
-        return CommandNotFound(f"there is no command {name!r} to run")
-    return None
+    return None if read.ok else WrongUsage(f"a command to run is no line that a shell can read: {read.last_line}")
 
 
 class DryRunHooks:
@@ -91,7 +85,7 @@ class DryRunHooks:
 
     def notify(self, url: str, title: str, text: str) -> Outcome:
         """Only say what would be done."""
-        return Outcome(True, f"would tell {without_secrets(url)}: {title}: {text}")
+        return Outcome(True, f"would tell {notice.without_secrets(url)}: {title}: {text}")
 
 
 Hooks = SystemHooks | DryRunHooks
@@ -101,11 +95,3 @@ def _in_words(ended: Ended) -> str:
     if ended.by_signal is None:
         return "ended well" if ended.code == 0 else f"ended with exit code {ended.code}"
     return f"died of {signal_name(ended.by_signal)}"
-
-
-def _first_name(line: str) -> str:
-    """Return the name of the first command; nothing if only a shell could find it."""
-    import re  # noqa: PLC0415  loaded only for such a line
-
-    word = re.match(r"\s*([\w./][\w./+-]*)(?=\s|;|$)", line)
-    return word[1] if word else ""

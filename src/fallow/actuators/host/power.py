@@ -13,22 +13,22 @@ from fallow.core.findings import Outcome
 from fallow.core.units import printable
 
 _ANSWERS_WITHIN_S = 30.0
+_NO_COMMAND = "there is neither systemctl nor shutdown on the PATH"
 _PERMIT = "run as root, or permit it with polkit"
 _LOGIND = ("org.freedesktop.login1", "/org/freedesktop/login1", "org.freedesktop.login1.Manager")
 
 
 class PowerAction(Enum):
-    """Shut down or reboot."""
+    """Shut down or reboot: the word of systemctl, the option of shutdown(8), the question to logind, and in words."""
 
-    SHUTDOWN = "shutdown"
-    REBOOT = "reboot"
+    SHUTDOWN = ("poweroff", "-h", "CanPowerOff", "turn the machine off")
+    REBOOT = ("reboot", "-r", "CanReboot", "restart the machine")
 
-
-# For each: the command of systemctl, the option of shutdown(8), the question to logind, and the action in words.
-_SYSTEMCTL = {PowerAction.SHUTDOWN: "poweroff", PowerAction.REBOOT: "reboot"}
-_SHUTDOWN = {PowerAction.SHUTDOWN: "-h", PowerAction.REBOOT: "-r"}
-_QUESTION = {PowerAction.SHUTDOWN: "CanPowerOff", PowerAction.REBOOT: "CanReboot"}
-_ACTION = {PowerAction.SHUTDOWN: "turn the machine off", PowerAction.REBOOT: "restart the machine"}
+    def __init__(self, systemctl: str, shutdown: str, question: str, words: str) -> None:
+        self.systemctl = systemctl
+        self.shutdown = shutdown
+        self.question = question
+        self.words = words
 
 
 class SystemPower:
@@ -42,33 +42,32 @@ class SystemPower:
     def can(self, action: PowerAction) -> NotPermitted | None:
         """Return None for root, and for others if logind permits it without a password; else why not."""
         if self._command(action, "") is None:
-            why = f"cannot {_ACTION[action]}: there is neither systemctl nor shutdown on the PATH"
-            return NotPermitted(why, "add the folder of one of them to the PATH")
+            return NotPermitted(f"cannot {action.words}: {_NO_COMMAND}", "add the folder of one of them to the PATH")
         if os.geteuid() == 0:
             return None
         try:
-            answer = programs.run(["busctl", "call", *_LOGIND, _QUESTION[action]], self._environ, _ANSWERS_WITHIN_S)
+            answer = programs.run(["busctl", "call", *_LOGIND, action.question], self._environ, _ANSWERS_WITHIN_S)
         except (CommandNotFound, CannotRun):
-            why = f"not permitted to {_ACTION[action]}: not root, and without busctl logind cannot be asked"
+            why = f"not permitted to {action.words}: not root, and without busctl logind cannot be asked"
             return NotPermitted(why, _PERMIT)
         if answer.ok and b'"yes"' in answer.output:
             return None
         said = answer.last_line or "nothing"
-        why = f"not permitted to {_ACTION[action]}: not root, and logind, asked {_QUESTION[action]}, answers {said}"
+        why = f"not permitted to {action.words}: not root, and logind, asked {action.question}, answers {said}"
         return NotPermitted(why, _PERMIT)
 
     def do(self, action: PowerAction, reason: str) -> Outcome:
         """Make the system shut down or reboot. If this succeeds, that has begun."""
         command = self._command(action, reason)
         if command is None:
-            return Outcome(False, f"could not {_ACTION[action]}: there is neither systemctl nor shutdown on the PATH")
+            return Outcome(False, f"could not {action.words}: {_NO_COMMAND}")
         try:
             ran = programs.run(command, self._environ, _ANSWERS_WITHIN_S)
         except (CommandNotFound, CannotRun) as error:
-            return Outcome(False, f"could not {_ACTION[action]}: {error}")
+            return Outcome(False, f"could not {action.words}: {error}")
         if ran.ok:
             return Outcome(True, f"{' '.join(command[:2])}: {reason}")
-        return Outcome(False, f"could not {_ACTION[action]}: {command[0]} says: {ran.failure}")
+        return Outcome(False, f"could not {action.words}: {command[0]} says: {ran.failure}")
 
     def announce(self, text: str) -> Outcome:
         """Announce through wall(1), else on each terminal that we may write to."""
@@ -77,19 +76,18 @@ class SystemPower:
         try:
             ran = programs.run(["wall"], self._environ, _ANSWERS_WITHIN_S, stdin=line)
         except (CommandNotFound, CannotRun):
-            return self._write_to_terminals(text)
+            told = write_to(self._terminals(), text)
+            return Outcome(
+                bool(told), f"announced on {', '.join(told)}" if told else "no terminal could be written to"
+            )
         return Outcome(ran.ok, "announced to all terminals" if ran.ok else f"wall failed: {ran.failure}")
 
     def _command(self, action: PowerAction, reason: str) -> list[str] | None:
-        for command in (["systemctl", _SYSTEMCTL[action]], ["shutdown", _SHUTDOWN[action], "now", printable(reason)]):
+        for command in (["systemctl", action.systemctl], ["shutdown", action.shutdown, "now", printable(reason)]):
             with suppress(CommandNotFound, CannotRun):
                 find(command, self._environ)
                 return command
         return None
-
-    def _write_to_terminals(self, text: str) -> Outcome:
-        told = write_to(self._terminals(), text)
-        return Outcome(bool(told), f"announced on {', '.join(told)}" if told else "no terminal could be written to")
 
 
 class DryRunPower:
@@ -106,7 +104,7 @@ class DryRunPower:
 
     def do(self, action: PowerAction, reason: str) -> Outcome:
         """Only say what would be done."""
-        return Outcome(True, f"would {_ACTION[action]}{self._why}: {reason}")
+        return Outcome(True, f"would {action.words}{self._why}: {reason}")
 
     def announce(self, text: str) -> Outcome:
         """Only say what would be done."""

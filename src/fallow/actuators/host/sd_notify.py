@@ -16,20 +16,14 @@ class ServiceManager:
     """systemd, or another manager with the same protocol."""
 
     def __init__(self, environ: Mapping[str, str]) -> None:
-        self._socket: socket.socket | None = None
         self.watchdog_s = _watchdog_s(environ)
         """How often it expects a report that we are alive; None if it does not."""
         self._status = ""
         address = environ.get("NOTIFY_SOCKET", "")
-        if not address.startswith(("/", "@")):
-            return
-        name = f"\0{address[1:]}" if address.startswith("@") else address  # @ is how an abstract one is written
-        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
-        with suppress(OSError):  # it may listen later
-            self._socket.connect(name)
-            return
-        self._socket.close()
-        self._socket = None
+        self._address = f"\0{address[1:]}" if address.startswith("@") else address  # @ stands for an abstract one
+        self._socket: socket.socket | None = None
+        if address.startswith(("/", "@")):
+            self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
 
     @property
     def listens(self) -> bool:
@@ -63,13 +57,12 @@ class ServiceManager:
         """Close the socket."""
         if self._socket is not None:
             self._socket.close()
-            self._socket = None
 
     def _send(self, *lines: str) -> None:
         if self._socket is not None:
             text = "\n".join(line.replace("\n", " ") for line in lines)
             with suppress(OSError):
-                self._socket.send(text.encode(errors="replace"))
+                self._socket.sendto(text.encode(errors="replace"), self._address)
 
 
 def _watchdog_s(environ: Mapping[str, str]) -> float | None:

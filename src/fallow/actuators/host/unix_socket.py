@@ -6,6 +6,7 @@ The daemon has the lock of that folder by then, so a socket file that is still t
 import os
 import socket
 import stat
+from contextlib import suppress
 
 from fallow.actuators.files.own_folder import NAME_ANOTHER_SOCKET, own_folder
 from fallow.core.errors import FallowError, NotPermitted
@@ -18,43 +19,25 @@ class SocketFile:
     """A socket that all users of this machine may connect to, for as long as it is open."""
 
     def __init__(self, path: str, backlog: int) -> None:
-        self.path = path
+        self._path = path
         if len(os.fsencode(path)) > _LONGEST_PATH:
             raise FallowError(f"the path of a socket has at most {_LONGEST_PATH} bytes; {path} is longer")
         own_folder(os.path.dirname(path) or ".", NAME_ANOTHER_SOCKET, 0o755)
-        self.socket = _bound(path, backlog)
-        found = os.lstat(path)
-        self._place = found.st_dev, found.st_ino
-
-    @property
-    def is_there(self) -> bool:
-        """Return whether connections to the path still reach us."""
+        with suppress(FileNotFoundError):
+            if not stat.S_ISSOCK(os.lstat(path).st_mode):
+                raise NotPermitted(f"{path} is there and no socket; fallow does not remove it")
+            os.unlink(path)
+        self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
         try:
-            found = os.lstat(self.path)
-        except OSError:
-            return False
-        return (found.st_dev, found.st_ino) == self._place
+            self.socket.bind(path)
+            os.chmod(path, _EVERYBODY_CONNECTS)  # before it listens, so that nobody connects under another mode
+            self.socket.listen(backlog)
+        except OSError as error:
+            self.socket.close()
+            raise NotPermitted(f"cannot listen at {path}: {error.strerror}") from None
 
     def close(self) -> None:
         """Stop listening and remove the socket."""
         self.socket.close()
-        if self.is_there:  # asyncio of Python 3.13 and newer removes it itself
-            os.unlink(self.path)
-
-
-def _bound(path: str, backlog: int) -> socket.socket:
-    try:
-        if not stat.S_ISSOCK(os.lstat(path).st_mode):
-            raise NotPermitted(f"{path} is there and no socket; fallow does not remove it")
-        os.unlink(path)
-    except FileNotFoundError:
-        pass
-    listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
-    try:
-        listening.bind(path)
-        os.chmod(path, _EVERYBODY_CONNECTS)  # before it listens, so that nobody connects under another mode
-        listening.listen(backlog)
-    except OSError as error:
-        listening.close()
-        raise NotPermitted(f"cannot listen at {path}: {error.strerror}") from None
-    return listening
+        with suppress(FileNotFoundError):  # asyncio of Python 3.13 and newer removes it itself
+            os.unlink(self._path)

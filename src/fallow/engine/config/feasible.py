@@ -6,8 +6,8 @@
 import os
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 
-from fallow.actuators.host import notice_process
-from fallow.actuators.host.hooks import no_such_command
+from fallow.actuators.host import notice
+from fallow.actuators.host.hooks import unreadable
 from fallow.actuators.process import py_spy
 from fallow.core.account import RunAs
 from fallow.core.actions import RunCommand
@@ -88,7 +88,7 @@ class Feasible:
             yield from self._unless_dry_run((*path, "dump_stacks"), [missing], dry_run=self._dry_run)
         if rule.act and rule.before is not None:
             if rule.before not in self._judged:
-                self._judged[rule.before] = [no_such_command(rule.before, self._world.environ)]
+                self._judged[rule.before] = [unreadable(rule.before, self._world.environ)]
             refused = [error for error in self._judged[rule.before] if error is not None]
             yield from self._unless_dry_run((*path, "before"), refused, dry_run=self._dry_run)
         yield from _lists(path, rule.gpus, gpus)
@@ -126,7 +126,7 @@ class Feasible:
 
     def _notices(self, path: Path, urls: Sequence[str]) -> Iterator[Fault]:
         if urls not in self._judged:
-            self._judged[urls] = list(notice_process.refusals(self._world.environ, urls))
+            self._judged[urls] = list(notice.refusals(self._world.environ, urls))
         refused = [error for error in self._judged[urls] if error is not None]
         yield from self._unless_dry_run(path, refused, dry_run=self._dry_run)
 

@@ -30,10 +30,10 @@ def power(world: World) -> Iterator[CheckFinding]:
     for action in PowerAction:
         why_not = hands.can(action)
         if why_not is None:
-            yield ok(action.value, "permitted; nothing does it unless a guard says so")
+            yield ok(action.name.lower(), "permitted; nothing does it unless a guard says so")
         else:
-            means = f"{why_not.sentence}: guard refuses `--action {action.value}`"
-            yield lacking(action.value, means, why_not.way)
+            means = f"{why_not.sentence}: guard refuses `--action {action.name.lower()}`"
+            yield lacking(action.name.lower(), means, why_not.way)
 
 
 def stacks(world: World) -> Iterator[CheckFinding]:

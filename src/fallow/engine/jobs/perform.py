@@ -3,8 +3,8 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import assert_never
 
-from fallow.actuators.host import notice_process
-from fallow.actuators.host.hooks import DryRunHooks, Hooks, SystemHooks, no_such_command
+from fallow.actuators.host import notice
+from fallow.actuators.host.hooks import DryRunHooks, Hooks, SystemHooks, unreadable
 from fallow.actuators.host.power import DryRunPower, Power, PowerAction, SystemPower
 from fallow.core.actions import EndGuard, HostAction, Notify, PowerOff, Reboot, RunCommand, SendSignal
 from fallow.core.errors import FallowError, WrongUsage
@@ -61,7 +61,7 @@ def each_shortcoming(
     `signals`: why the process that a signal is for cannot be signalled.
     """
     addresses = [action.url for action in actions if isinstance(action, Notify)]
-    to_send = iter(notice_process.refusals(environ, addresses))
+    to_send = iter(notice.refusals(environ, addresses))
     found: list[FallowError | None] = []
     for action in actions:
         match action:
@@ -70,7 +70,7 @@ def each_shortcoming(
             case SendSignal():
                 found.append(signals())
             case RunCommand(line=line):
-                found.append(no_such_command(line, environ))
+                found.append(unreadable(line, environ))
             case Notify():
                 found.append(next(to_send))
             case PowerOff() | Reboot():

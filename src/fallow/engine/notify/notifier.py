@@ -8,7 +8,7 @@ import os
 from collections.abc import Callable, Sequence
 from queue import Empty, SimpleQueue
 
-from fallow.actuators.host import notice_process
+from fallow.actuators.host import notice
 from fallow.actuators.host.hooks import DryRunHooks
 from fallow.core.account import without_gpus
 from fallow.core.findings import Outcome
@@ -34,7 +34,7 @@ class SystemNoticeSender:
     def send(self, urls: Sequence[str], message: Message) -> list[Outcome]:
         """Send a message to all addresses at the same time."""
         environ = without_gpus(self._world.environ)
-        return notice_process.send(environ, urls, message.title, message.text)
+        return notice.send(environ, urls, message.title, message.text)
 
 
 class DryRunNoticeSender:

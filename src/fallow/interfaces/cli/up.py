@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING
 from fallow.actuators.claims.folder import ClaimFolder, folder_path
 from fallow.actuators.claims.protections import ProtectionFolder
 from fallow.actuators.host.resource_limits import raise_own_limits, share_one_heap
-from fallow.actuators.host.single_instance import Instance, Running
+from fallow.actuators.host.single_instance import Instance
 from fallow.actuators.process.signals import die_of
 from fallow.core.errors import FallowError, NoDriver, PartMissing, WrongUsage
-from fallow.core.value import replace
 from fallow.engine.client.socket_path import own_socket
 from fallow.engine.daemon.publisher import Publisher
 from fallow.engine.machine.signal_pipe import SignalPipe
@@ -79,10 +78,9 @@ def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
             f"{MACHINE} is for the daemon of root, and is not used; to use a config of your own:"
             " fallow up --config FILE"
         )
-    me = Running(os.getpid(), world.user, world.clock.wall_s(), file)
     socket = own_socket(world.environ)
     folder = world.state_folder if socket is None else os.path.dirname(os.path.abspath(socket))
-    lock = Instance(folder, me, world.clock.wall_s())
+    lock = Instance(folder, _in_words(world, file))
     world.reopen_driver_when_lost(partial(_watch_cluster_alone, voice) if has_cluster else None)
     if socket is None:
         voice.note(
@@ -90,7 +88,7 @@ def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
             " to let them, set FALLOW_SOCKET to a path in a folder of yours, here and there"
         )
     try:
-        number = _be_up(args, world, voice, load, me, lock, socket)
+        number = _be_up(args, world, voice, load, file, lock, socket)
     finally:
         world.close()
         lock.close()
@@ -98,6 +96,11 @@ def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
     voice.finish()
     die_of(number)
     return 128 + number  # if the signal cannot end us, as for pid 1 of a container
+
+
+def _in_words(world: World, file: str | None) -> str:
+    """Return `pid 4711 of root, with /etc/fallow/fallow.toml`, which another daemon prints and ends."""
+    return f"pid {os.getpid()} of {world.user}, " + ("without a config" if file is None else f"with {file}")
 
 
 def _watch_cluster_alone(voice: Stderr, error: NoDriver) -> None:
@@ -109,7 +112,7 @@ def _be_up(
     world: World,
     voice: Stderr,
     load: "Callable[[str | None], Config]",
-    me: Running,
+    file: str | None,
     lock: Instance,
     socket: str | None,
 ) -> int:
@@ -132,7 +135,7 @@ def _be_up(
         load,
         publisher,
         voice.note,
-        file=me.config,
+        file=file,
         places=places,
         dry_run=args.dry_run,
     )
@@ -143,10 +146,10 @@ def _be_up(
             def reloaded(page_changed: bool) -> None:
                 if serving is not None:
                     serving.renew_page(changed=page_changed)
-                lock.write(replace(me, config=daemon.file))
+                lock.write(_in_words(world, daemon.file))
 
             daemon.when_reloaded = reloaded
-            what = "without a config: it only watches" if me.config is None else f"with {me.config}"
+            what = "without a config: it only watches" if file is None else f"with {file}"
             dry_run = ", dry run: nothing is done" if args.dry_run else ""
             simulated = "" if world.simulated is None else f", on simulated GPUs ({world.simulated})"
             voice.note(f"up, {what}{simulated}{dry_run}")
