@@ -7,7 +7,8 @@ without taking it for a moment, which could make another launch fail. So only th
 
 import fcntl
 import struct
-from typing import Literal
+
+from fallow.core.annotations import Literal
 
 _FLOCK = struct.Struct("@hhqqi4x")  # struct flock: type, whence, start, length, pid
 _NO_PID = 0
