@@ -1,4 +1,4 @@
-"""Who waits leaves nothing in the claim folder, however the wait ends; what is killed is swept by the next."""
+"""A launch whose wait is interrupted leaves nothing in the claim folder."""
 
 import pathlib
 import signal
@@ -8,15 +8,14 @@ import pytest
 
 from tests.conftest import Fallow
 from tests.places import LIMIT_S
-from tests.waiting import end
 
 pytestmark = pytest.mark.more
 
 WAITS = [("run", "--wait", "--idle-timeout", "1h", "--", "true"), ("pick", "--wait")]
 
 
-def labels(fallow: Fallow) -> list[str]:
-    """What the folder holds besides the files of GPUs."""
+def places(fallow: Fallow) -> list[str]:
+    """The files of launches that wait."""
     return [path.name for path in pathlib.Path(fallow.environ["FALLOW_CLAIM_DIR"]).glob("wait-*")]
 
 
@@ -33,14 +32,14 @@ def in_line(fallow: Fallow, *words: str) -> subprocess.Popen[str]:
     waiting = fallow.start(*words)
     assert waiting.stderr is not None
     assert "waiting for 1 GPU" in waiting.stderr.readline()
-    assert len(labels(fallow)) == 1
+    assert len(places(fallow)) == 1
     return waiting
 
 
 @pytest.mark.usefixtures("full")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize("words", WAITS, ids=" ".join)
-def test_a_signal_ends_a_wait_and_leaves_no_label(
+def test_a_signal_ends_a_wait_and_leaves_no_place(
     simulated: Fallow, words: tuple[str, ...], number: signal.Signals
 ) -> None:
     waiting = in_line(simulated, *words)
@@ -48,16 +47,4 @@ def test_a_signal_ends_a_wait_and_leaves_no_label(
     _, rest = waiting.communicate(timeout=LIMIT_S)
     assert waiting.returncode == -number
     assert "Traceback" not in rest
-    assert labels(simulated) == []
-
-
-@pytest.mark.parametrize("words", [("run", "--", "true"), ("pick",)], ids=" ".join)
-def test_the_label_of_a_launch_that_was_killed_is_swept_by_the_next_one_that_does_not_wait(
-    simulated: Fallow, full: subprocess.Popen[str], words: tuple[str, ...]
-) -> None:
-    waiting = in_line(simulated, "run", "--wait", "--", "true")
-    end(waiting)
-    assert len(labels(simulated)) == 1
-    full.communicate("\n", timeout=LIMIT_S)
-    assert simulated(*words).returncode == 0
-    assert labels(simulated) == []
+    assert places(simulated) == []

@@ -94,10 +94,10 @@ def waiting(folder: ClaimFolder, before: str = LAST) -> Iterator[Waiter]:
 
 
 def _waiter(ticket: str, uid: int, content: bytes) -> Waiter:
-    note, kind, *gpus = [*content.splitlines(), b"", b""]
+    lines = [*content.splitlines(), b"", b""]
     came_s = int(ticket.split("-")[1]) / 1e9
-    uuids = frozenset(uuid.decode(errors="replace") for uuid in gpus)
-    return Waiter(ticket, came_s, uid, understood(note), uuids, kind == b"pick")
+    gpus = frozenset(uuid.decode(errors="replace") for uuid in lines[2:] if uuid)
+    return Waiter(ticket, came_s, uid, understood(lines[0]), gpus, lines[1] == b"pick")
 
 
 class FolderWatch:

@@ -1,0 +1,107 @@
+"""Launches that wait get their GPUs in order of arrival, and picks at once get different GPUs."""
+
+import os
+import pathlib
+import subprocess
+from collections.abc import Callable
+from pwd import getpwuid
+
+from tests.conftest import Fallow
+from tests.places import LIMIT_S
+from tests.standin import World
+from tests.waiting import end
+
+USER = getpwuid(os.getuid()).pw_name
+
+
+def blocked(fallow: Fallow, *words: str) -> subprocess.Popen[str]:
+    """Start a job that keeps its card until its stdin ends."""
+    blocker = fallow.start("run", *words, "--", "sh", "-c", "echo up; read line")
+    assert blocker.stdout is not None
+    assert blocker.stdout.readline() == "up\n"
+    return blocker
+
+
+def in_line(fallow: Fallow, *words: str) -> subprocess.Popen[str]:
+    """Start a launch, and return once it waits and says so."""
+    waiting = fallow.start("run", "--wait", *words)
+    assert waiting.stderr is not None
+    assert "waiting for " in waiting.stderr.readline()
+    return waiting
+
+
+def test_one_card_is_handed_on_in_exact_order_of_arrival_without_those_that_were_killed(
+    make_world: Callable[..., World], fallow: Fallow, tmp_path: pathlib.Path
+) -> None:
+    make_world(cards=1)
+    blocker = blocked(fallow)
+    waiting = [in_line(fallow, "--", "sh", "-c", f"echo {number} >> {tmp_path}/log") for number in range(8)]
+    for number in (4, 0):
+        end(waiting.pop(number))
+    blocker.communicate("\n", timeout=LIMIT_S)
+    for process in waiting:
+        process.communicate(timeout=LIMIT_S)
+    assert (tmp_path / "log").read_text().split() == ["1", "2", "3", "5", "6", "7"]
+
+
+def test_16_picks_at_once_on_16_free_cards_give_16_cards(make_world: Callable[..., World], fallow: Fallow) -> None:
+    make_world(cards=16)
+    picks = [fallow.start("pick") for _ in range(16)]
+    cards = [pick.communicate(timeout=LIMIT_S)[0].strip() for pick in picks]
+    assert sorted(cards, key=int) == [str(index) for index in range(16)]
+
+
+def test_a_pick_avoids_what_was_picked_moments_ago_only_while_it_can(
+    make_world: Callable[..., World], fallow: Fallow
+) -> None:
+    make_world(cards=2)
+    first, second, third = (fallow("pick").stdout for _ in range(3))
+    assert {first, second} == {"0\n", "1\n"}
+    assert third in (first, second)
+
+
+def test_who_waits_for_another_card_does_not_stand_in_the_way(
+    make_world: Callable[..., World], fallow: Fallow
+) -> None:
+    make_world(cards=2)
+    blocker = blocked(fallow, "--gpus", "0")
+    waiting = in_line(fallow, "--gpus", "0", "--", "true")
+    assert fallow("run", "--gpus", "1", "--", "true").returncode == 0
+    blocker.communicate("\n", timeout=LIMIT_S)
+    waiting.communicate(timeout=LIMIT_S)
+    assert waiting.returncode == 0
+
+
+def test_who_does_not_wait_does_not_jump_the_line(make_world: Callable[..., World], fallow: Fallow) -> None:
+    world = make_world(cards=2)
+    world[1].utilization = 50
+    waiting = fallow.start("run", "-n", "2", "--wait", "--", "true")
+    assert waiting.stderr is not None
+    assert "waiting for 2 GPUs, first in line" in waiting.stderr.readline()
+    impatient = fallow("run", "--", "true")
+    assert impatient.returncode == 75
+    assert f"pid {waiting.pid} (root: true) came earlier and waits for it" in impatient.stderr.replace(USER, "root")
+    world[1].utilization = 0
+    waiting.communicate(timeout=LIMIT_S)
+    assert waiting.returncode == 0
+
+
+def test_a_wait_that_runs_out_says_so(make_world: Callable[..., World], fallow: Fallow) -> None:
+    make_world(cards=1)[0].utilization = 99
+    done = fallow("run", "--wait", "200ms", "--", "true")
+    assert done.returncode == 75
+    assert "after waiting" in done.stderr
+    assert "GPU 0: utilization 99% is above 0%" in done.stderr
+
+
+def test_a_released_card_wakes_the_line_at_once_and_not_at_the_next_poll(
+    make_world: Callable[..., World], fallow: Fallow
+) -> None:
+    """Counted, not timed: between release and start the driver is asked a few times, not for seconds."""
+    world = make_world(cards=1)
+    blocker = blocked(fallow)
+    waiting = in_line(fallow, "--", "echo", "mine")
+    before = world.calls("nvmlDeviceGetUtilizationRates")
+    blocker.communicate("\n", timeout=LIMIT_S)
+    assert waiting.communicate(timeout=LIMIT_S)[0] == "mine\n"
+    assert world.calls("nvmlDeviceGetUtilizationRates") - before <= 2 * 6, "looked in vain for longer than a ring"
