@@ -11,7 +11,7 @@ argparse._ = str  # type: ignore[attr-defined]
 class ArgumentParser(argparse.ArgumentParser):
     """argparse, with a converter for every value of an option."""
 
-    def _get_values(self, action: argparse.Action, arg_strings: list[str]) -> Any:
+    def _get_values(self, action: argparse.Action, arg_strings: list[str]) -> Any:  # noqa: ANN401  as argparse has it
         # Several Pythons take the -- of `--opt=--` for a separator, drop it, and store [] without asking the
         # option's converter; others store it as it is. It is no value of any option of ours.
         if action.option_strings and arg_strings == ["--"]:

@@ -50,9 +50,9 @@ class Parser(ArgumentParser):
     def parse_args(  # type: ignore[override]  # as argparse has it
         self,
         args: Sequence[str],
-        namespace: Any = None,
+        namespace: Any = None,  # noqa: ANN401
         command: Sequence[str] | None = None,
-    ) -> Any:
+    ) -> Any:  # noqa: ANN401
         """Parse all words. Words that are left over may be a program that was not written after `--`."""
         if any(word == "#" and not self._takes_value(before) for before, word in pairwise(["", *args])):
             way = "leave out # and what follows; zsh takes comments after: setopt interactivecomments"
