@@ -187,7 +187,7 @@ def http(body: bytes, status: bytes = b"200 OK", length: int | None = None) -> b
         ((http(b"[]"), HANG_UP), "makes no sense"),
         ((http(b"[" * 100_000), HANG_UP), "makes no sense"),
         ((http(b'{"version": 1, "host": "x"}'), HANG_UP), "makes no sense"),
-        ((http(b'{"version": 1}', length=99), HANG_UP), "broke off in the middle"),
+        ((http(b'{"version": 1}', length=99), HANG_UP), "makes no sense"),
         ((http(b'{"version": 1}'),), "did not answer within 1.5 s"),
         ((HANG_UP,), "busy with others"),
     ],

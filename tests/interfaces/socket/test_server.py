@@ -157,7 +157,7 @@ def test_there_is_no_socket_where_others_could_change_it(tmp_path: pathlib.Path)
         SocketFile(str(tmp_path / "group" / "fallow.sock"), 1)
     (tmp_path / "own").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "own")
-    with pytest.raises(FallowError, match="symbolic link"):
+    with pytest.raises(NotPermitted, match="it is a symbolic link or no folder"):
         SocketFile(str(tmp_path / "link" / "fallow.sock"), 1)
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "fallow.sock").write_text("somebody's file")

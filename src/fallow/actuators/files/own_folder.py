@@ -26,7 +26,7 @@ def own_folder(path: str, way: str, mode: int = 0o700, *, make: bool = True) -> 
         kind = NotPermitted if isinstance(error, PermissionError) else FallowError
         raise kind(f"{path} cannot be used: {error.strerror}", way) from None
     if not stat.S_ISDIR(found.st_mode):
-        raise FallowError(f"{path} cannot be used: it is a symbolic link or no folder", way)
+        raise NotPermitted(f"{path} cannot be used: it is a symbolic link or no folder", way)
     if found.st_uid != os.geteuid():
         raise NotPermitted(f"{path} belongs to user {found.st_uid}, and not to us", way)
     if found.st_mode & _OTHERS_WRITE:

@@ -147,7 +147,7 @@ def fact(facts: Facts, name: str) -> Any:  # noqa: ANN401  whatever it is
 
 
 def reason(facts: Facts) -> Reason:
-    """Return the reason; where this fallow has another sentence for it, or none, the one that was told."""
+    """Return the reason; one that this fallow does not know, or says otherwise, as the sentence that was told."""
     with suppress(KeyError, TypeError, ValueError):
         rebuilt = Reason(facts["reason"], **facts["facts"])
         if str(rebuilt) == facts["because"]:
