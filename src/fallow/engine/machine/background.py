@@ -25,70 +25,65 @@ class Background(Generic[T]):
         self._deadline_s = deadline_s
         self._waiting: deque[T] = deque(maxlen=most)
         self._changed = Condition()
-        self._busy = False
-        self._ending = False
-        self._last = False
+        self._is_busy = False
+        self._is_closed = False
         self._reported = ""
         self._thread: Thread | None = None
 
     @property
     def is_idle(self) -> bool:
         """Return whether everything that was given is done."""
-        return not self._waiting and not self._busy
+        return not self._waiting and not self._is_busy
 
     def give(self, thing: T) -> None:
         """Queue a thing, and return at once. The thread starts with the first thing."""
         with self._changed:
-            if self._thread is None:
-                self._start()
             self._waiting.append(thing)
             self._changed.notify_all()
-
-    def give_last(self, thing: T) -> None:
-        """Queue a thing, and let the thread end once it is done."""
-        self._last = True
-        self.give(thing)
+            if self._thread is None:
+                # A daemon thread: work that hangs must not keep the program from ending.
+                self._thread = Thread(target=self._run, name=self._name, daemon=True)
+                self._thread.start()
 
     def finish(self, deadline_s: float | None = None) -> bool:
         """Wait until everything is done, for so long at most; return whether it is."""
+        limit_s = self._deadline_s if deadline_s is None else deadline_s
         with self._changed:
-            return self._changed.wait_for(
-                lambda: self.is_idle, self._deadline_s if deadline_s is None else deadline_s
-            )
+            return self._changed.wait_for(lambda: self.is_idle, limit_s)
+
+    def close(self) -> None:
+        """Let the thread end once everything is done, without waiting for that."""
+        with self._changed:
+            self._is_closed = True
+            self._changed.notify_all()
 
     def end(self) -> bool:
-        """Finish, and end the thread; return whether everything was done in time."""
+        """Finish and close; return whether everything was done in time."""
         done = self.finish()
-        with self._changed:
-            self._ending = True
-            self._changed.notify_all()
-        if done and self._thread is not None:
-            self._thread.join(self._deadline_s)
+        self.close()
         return done
-
-    def _start(self) -> None:
-        # A daemon thread: work that hangs must not keep the program from ending.
-        thread = Thread(target=self._run, name=self._name, daemon=True)
-        thread.start()
-        self._thread = thread
 
     def _run(self) -> None:
         while True:
             with self._changed:
-                self._changed.wait_for(lambda: self._waiting or self._ending or self._last)
-                if self._ending or not self._waiting:
+                self._changed.wait_for(lambda: self._waiting or self._is_closed)
+                if not self._waiting:
                     return
-                thing, self._busy = self._waiting.popleft(), True
+                thing, self._is_busy = self._waiting.popleft(), True
             try:
                 self._work(thing)
             except BaseException as error:  # noqa: BLE001  reported, and the thread goes on
-                self._failed(error)
+                sentence = f"{self._name}: internal error ({type(error).__name__}: {error}); it goes on"
+                if sentence != self._reported:
+                    self._reported = sentence
+                    self._report(sentence)
             with self._changed:
-                self._busy = False
+                self._is_busy = False
                 self._changed.notify_all()
 
-    def _failed(self, error: BaseException) -> None:
-        sentence = f"{self._name}: internal error ({type(error).__name__}: {error}); it goes on"
-        if sentence != self._reported:
-            self._reported = sentence
-            self._report(sentence)
+
+def do_once(name: str, work: Callable[[], None], report: Callable[[str], None]) -> None:
+    """Do one thing in a thread of its own, and return at once."""
+    thread = Background[None](name, lambda _: work(), report, deadline_s=0.0)
+    thread.give(None)
+    thread.close()

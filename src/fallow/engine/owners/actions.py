@@ -16,7 +16,7 @@ from fallow.core.reasons import Reason
 from fallow.core.unknown import Unknown
 from fallow.engine.jobs.ports import JobActions
 from fallow.engine.jobs.protections import affected_process
-from fallow.engine.machine.background import Background
+from fallow.engine.machine.background import do_once
 from fallow.engine.machine.world import World
 from fallow.engine.owners.contact import Contact
 from fallow.engine.owners.opt_outs import VARIABLE, opted_out_by_variable
@@ -126,7 +126,7 @@ class OwnerJobActions:
         return "; ".join([gone, *(outcome.words for outcome in self._said[-1:])])
 
     def _begin(self, stop: Callable[[], Outcome]) -> None:
-        def work(_: None) -> None:
+        def work() -> None:
             try:
                 outcome = stop()
             except BaseException as error:
@@ -138,4 +138,4 @@ class OwnerJobActions:
 
         self._begun += 1
 
-        Background[None]("a stop through an owner", work, self._say, deadline_s=0.0).give_last(None)
+        do_once("a stop through an owner", work, self._say)

@@ -29,7 +29,7 @@ from fallow.core.unknown import Unknown
 from fallow.core.value import replace
 from fallow.engine.history.run import Run
 from fallow.engine.jobs.ports import ParkResult
-from fallow.engine.machine.background import Background
+from fallow.engine.machine.background import do_once
 from fallow.engine.machine.claims_seen import claim_of
 from fallow.engine.owners.known import KnownOwners
 from fallow.engine.park.checkpointed import Checkpoints
@@ -314,7 +314,7 @@ class Parking:
 
     def _in_thread(self, name: str, work: Callable[[], None]) -> None:
         """Begin work that may take minutes."""
-        Background[None](name, lambda _: work(), self._run.say, deadline_s=0.0).give_last(None)
+        do_once(name, work, self._run.say)
 
     def _put(self, job: ParkedJob) -> None:
         self._known[job.first] = job
