@@ -1,19 +1,20 @@
 """Loads a card in this process, flips a bit of its memory behind the load's back, and prints what the load found.
 
 For two loads: the wrong words before and after. `kinds`: the wrong words and the rate of each kind of product, also
-of those that older cards are given.
+of those that older cards are given. `python -m tests.gpu.flipping LOAD BYTES` prints the words of one load alone.
 """
 
 import ctypes
 import json
+import sys
 import time
+from collections.abc import Sequence
 
 from cuda.bindings import driver
 
-from fallow.workloads.bench import Bench
+from fallow.workloads.bench import Bench, DeviceMemory
 from fallow.workloads.cuda import Device
 from fallow.workloads.loads import CudaWork, Products
-from fallow.workloads.memory import DeviceMemory
 from fallow.workloads.products import best
 from fallow.workloads.work import Ask, Load, Tally
 
@@ -68,11 +69,13 @@ def kinds() -> dict[str, tuple[int, float]]:
     return found
 
 
-def main() -> object:
-    """Measure all, on an empty card each."""
+def main(words: Sequence[str]) -> object:
+    """Measure all, on an empty card each, or one load alone."""
+    if words:
+        return wrong_words(Load(words[0]), int(words[1]))
     found = {load.value: wrong_words(load, size) for load, size in BYTES.items()}
     return {**found, "kinds": kinds()}
 
 
 if __name__ == "__main__":
-    print(json.dumps(main()))
+    print(json.dumps(main(sys.argv[1:])))

@@ -49,12 +49,6 @@ def test_an_operand_that_was_flipped_makes_wrong_results(world: World, fallow: F
     assert found["after"] > 0
 
 
-@pytest.mark.more
-def test_letting_go_does_not_wait_for_the_thread_that_works(world: World, fallow: Fallow) -> None:
-    assert flipping(fallow, "leaving") > 0.0, "it returns at all: the thread works until it has"
-    assert world.cuda_memory(0) == {}
-
-
 @given(st.integers(0, 2**40), st.floats(0.01, 1.0))
 def test_a_share_never_asks_for_more_than_is_free(free: int, share: float) -> None:
     assert 0 <= Ask(Load.MEMORY, verify=False, memory_share=share).wanted(free) <= free

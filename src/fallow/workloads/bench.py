@@ -1,17 +1,111 @@
-"""Sends kernels to a GPU whose memory may be freed at any moment while they run.
+"""Memory of a GPU, and kernels that use it: all of it may be freed at any moment, from any thread, while they run.
 
 Each kernel takes some milliseconds at most, and no more than two wait at once, so freeing never waits longer.
 """
 
+import threading
 from ctypes import c_uint32, c_uint64
 from typing import Any
 
+from fallow.core.errors import NotEnoughGpus
+from fallow.core.units import bytes_for_people
+from fallow.core.value import value
 from fallow.workloads.cuda import Argument, Device
-from fallow.workloads.memory import Chunk, DeviceMemory
 from fallow.workloads.products import THREADS, Product
+from fallow.workloads.work import MemoryFreed
 
+_GRAIN = 2 * 2**20  # the driver's own
+_PAUSE_S = 0.0002
+"""Between two chunks that are freed: a newcomer that makes its context then waits for neither."""
 _STRIDING_THREADS = 256
 _STRIDING_BLOCKS = 8  # for each multiprocessor
+
+
+@value
+class Chunk:
+    """A piece of the device's memory."""
+
+    address: int
+    size: int
+    reserved: bool = False
+    """It cannot be used, and `address` is only a handle."""
+
+    @property
+    def quads(self) -> int:
+        """Return how many 16-byte quads it has."""
+        return self.size // 16
+
+
+class DeviceMemory:
+    """All memory that we have allocated. A kernel that uses it is sent under the lock, unless it is `freed`."""
+
+    def __init__(self, device: Device) -> None:
+        self._device = device
+        self.lock = threading.Lock()
+        self.chunks: list[Chunk] = []
+        self.freed = threading.Event()
+
+    @property
+    def size(self) -> int:
+        """Return how much that is."""
+        return sum(chunk.size for chunk in self.chunks)
+
+    def keep(self, size: int) -> Chunk:
+        """Allocate a piece that is not freed with the rest, but when the process ends."""
+        address = self._device.take(size)
+        if address is None:
+            raise NotEnoughGpus("out of memory: it is full to the brim")
+        self._device.clear(address, size)
+        return Chunk(address, size)
+
+    def take(self, size: int) -> Chunk:
+        """Allocate one piece of that size."""
+        chunk = self._try(size)
+        if chunk is None:
+            raise NotEnoughGpus(f"out of memory: {bytes_for_people(size)} cannot be had in one piece")
+        return chunk
+
+    def take_in_chunks(self, wanted: int, chunk_bytes: int, *, touched: bool) -> list[Chunk]:
+        """Allocate so much memory in chunks of that size, or smaller ones if none is left; `touched`: to write to."""
+        reserved = not touched and self._device.can_reserve
+        taken: list[Chunk] = []
+        size, left = chunk_bytes, max(1 if wanted > 0 else 0, wanted // _GRAIN) * _GRAIN
+        while left > 0:
+            size = min(size, left)
+            chunk = self._try(size, reserved)
+            if chunk is not None:
+                taken.append(chunk)
+                left -= size
+            elif size > _GRAIN:
+                size = max(_GRAIN, size // 2 // _GRAIN * _GRAIN)
+            else:
+                missing, whole = bytes_for_people(left), bytes_for_people(wanted)
+                raise NotEnoughGpus(f"out of memory: {missing} of the {whole} that were asked for are missing")
+        return taken
+
+    def free(self) -> None:
+        """Free all of it, from any thread, with pauses in which the driver serves a newcomer."""
+        self.freed.set()
+        pause = threading.Event()
+        self._device.use()
+        with self.lock:
+            while self.chunks:
+                chunk = self.chunks.pop()
+                if chunk.reserved:
+                    self._device.release(chunk.address)
+                else:
+                    self._device.free(chunk.address)
+                pause.wait(_PAUSE_S)
+
+    def _try(self, size: int, reserved: bool = False) -> Chunk | None:
+        with self.lock:
+            if self.freed.is_set():
+                raise MemoryFreed
+            address = self._device.reserve(size) if reserved else self._device.take(size)
+            if address is None:
+                return None
+            self.chunks.append(Chunk(address, size, reserved))
+            return self.chunks[-1]
 
 
 class Bench:
@@ -86,6 +180,7 @@ class Bench:
 
     def _send(self, kernel: Any, blocks: int, threads: int, *arguments: Argument) -> bool:  # noqa: ANN401  a CUfunction
         with self.memory.lock:
-            if not self.memory.freed:
-                self.device.launch(kernel, blocks, threads, *arguments)
-            return not self.memory.freed
+            if self.memory.freed.is_set():
+                return False
+            self.device.launch(kernel, blocks, threads, *arguments)
+            return True

@@ -4,9 +4,8 @@ import threading
 from collections.abc import Callable
 
 from fallow.core.value import replace
-from fallow.workloads.bench import Bench
+from fallow.workloads.bench import Bench, Chunk, DeviceMemory
 from fallow.workloads.cuda import Device
-from fallow.workloads.memory import Chunk, DeviceMemory
 from fallow.workloads.products import RESULT_WORDS, THREADS, best
 from fallow.workloads.work import Ask, Load, MemoryFreed, Tally
 
@@ -46,7 +45,7 @@ class CudaWork:
             self.bench = Bench(device, memory, best(device.capability))
         if self.bench is not None and self._ask.load is not Load.MEMORY:
             self._products = Products(self.bench, min(wanted // 2, self._ask.chunk_bytes), verify=self._ask.verify)
-        chunks = memory.take_in_chunks(wanted - memory.bytes(), self._ask.chunk_bytes, touched=self._ask.verify)
+        chunks = memory.take_in_chunks(wanted - memory.size, self._ask.chunk_bytes, touched=self._ask.verify)
         if self.bench is not None and self._ask.verify:
             self._patterns = Patterns(self.bench, chunks)
 
@@ -74,7 +73,7 @@ class CudaWork:
         return replace(
             self._done,
             wanted_bytes=self._wanted,
-            held_bytes=0 if self.memory is None else self.memory.bytes(),
+            held_bytes=0 if self.memory is None else self.memory.size,
             chunks=0 if self.memory is None else len(self.memory.chunks),
             wrong_words=0 if self.bench is None else self.bench.wrong_words(),
         )

@@ -76,16 +76,15 @@ def start(
     return _spawn(path, command, environ, actions, setsigmask=blocked)
 
 
-def start_burner(path: str, command: Sequence[str], environ: Mapping[str, str], output: int, line: int) -> int:
-    """Start the process that loads a GPU, in our process group; return its pid. `line` is its descriptor 3.
+def start_burner(path: str, command: Sequence[str], environ: Mapping[str, str], output: int) -> int:
+    """Start the process that loads a GPU, in our process group; return its pid.
 
     A signal to our group reaches it directly: it must leave at once.
     """
     actions = [
         (os.POSIX_SPAWN_DUP2, output, 1),
         *((os.POSIX_SPAWN_CLOSE, fd) for fd in _meant_for_the_job()),
-        (os.POSIX_SPAWN_DUP2, line, 3),
-        (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),  # last: without a stdin, one of the pipes may be 0
+        (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),  # last: without a stdin, the pipe may be 0
     ]
     return _spawn(path, command, environ, actions)
 

@@ -1,7 +1,7 @@
 """The parent of `fallow burn`: it starts one worker process for each GPU and supervises them until all have ended.
 
-The workers receive signals to our process group themselves. A signal to us alone is passed on through a pipe to each
-worker; when we die, the pipe closes. Power, temperature and throttling are read here, with the usual reader.
+A signal to our process group reaches the workers themselves, and one to us is passed on. When we die, they die.
+Power, temperature and throttling are read here, with the usual reader.
 """
 
 import json
@@ -10,7 +10,6 @@ import select
 import signal
 import sys
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from typing import Any
 
 from fallow.actuators.process import spawn
@@ -23,7 +22,7 @@ from fallow.core.process import Process
 from fallow.core.unknown import Unknown
 from fallow.core.value import fields, replace, value
 from fallow.engine.allocate.usable_gpus import gpus_to_burn
-from fallow.engine.burn.worker import LEAVE, LEAVE_NOW
+from fallow.engine.burn.worker import LEAVE, LEAVE_AT_ONCE
 from fallow.engine.machine.claims_seen import claim_of
 from fallow.engine.machine.signal_pipe import LEAVING, SignalPipe
 from fallow.engine.machine.world import World
@@ -36,8 +35,8 @@ _LEAVES_WITHIN_S = 10.0  # once asked; longer than a worker waits for its own la
 _AT_ONCE_S = 1.0  # signals that come together, as SIGTERM and SIGHUP from a service manager, count as one
 _AGAIN = "it had not left when it was asked again, and was killed"
 _TOO_LATE = f"it did not leave within {_LEAVES_WITHIN_S:.0f} s of being asked to, and was killed"
-_KILL = 9
 _NEVER_S = float("inf")
+_NOT_MEASURED = Unknown("it was not read while it was loaded")
 
 
 @value
@@ -53,12 +52,12 @@ class BurnRequest:
 class Measured:
     """What was measured on a GPU while it was loaded; Unknown where no look succeeded."""
 
-    power_w: float | Unknown
+    power_w: float | Unknown = _NOT_MEASURED
     """The mean."""
-    power_max_w: float | Unknown
-    power_limit_w: float | Unknown
-    temperature_max_c: int | Unknown
-    throttled_by: tuple[str, ...] | Unknown
+    power_max_w: float | Unknown = _NOT_MEASURED
+    power_limit_w: float | Unknown = _NOT_MEASURED
+    temperature_max_c: int | Unknown = _NOT_MEASURED
+    throttled_by: tuple[str, ...] | Unknown = _NOT_MEASURED
 
 
 @value
@@ -66,11 +65,11 @@ class Burned:
     """The result for one GPU, so far or at the end."""
 
     gpu: Gpu
-    tally: Tally
+    tally: Tally = Tally()
     """The most memory that was allocated, and the work done until now."""
-    seconds: float
+    seconds: float = 0.0
     """How long the GPU was loaded."""
-    measured: Measured
+    measured: Measured = Measured()
     freed_in_s: float | None = None
     """How long it took to free the memory."""
     failed: str | None = None
@@ -86,74 +85,47 @@ class Burning:
     results: tuple[Burned, ...]
 
 
-_NOT_MEASURED = Unknown("it was not read while it was loaded")
-
-
-class _Measurements:
-    """Collects the readings of one GPU."""
-
-    def __init__(self) -> None:
-        self._powers: list[float] = []
-        self._no_power = _NOT_MEASURED
-        self._limit: float | Unknown = _NOT_MEASURED
-        self._hottest: int | Unknown = _NOT_MEASURED
-        self._reasons: dict[str, None] | Unknown = _NOT_MEASURED
-
-    def add(self, gpu: Gpu) -> None:
-        if isinstance(gpu.power_w, Unknown):
-            self._no_power = gpu.power_w
-        else:
-            self._powers.append(gpu.power_w)
-        self._limit = gpu.power_limit_w
-        if isinstance(self._hottest, Unknown):
-            self._hottest = gpu.temperature_c
-        elif not isinstance(gpu.temperature_c, Unknown):
-            self._hottest = max(self._hottest, gpu.temperature_c)
-        if isinstance(gpu.throttled_by, Unknown):
-            self._reasons = gpu.throttled_by if isinstance(self._reasons, Unknown) else self._reasons
-        else:
-            before = {} if isinstance(self._reasons, Unknown) else self._reasons
-            self._reasons = {**before, **dict.fromkeys(gpu.throttled_by)}
-
-    def measured(self) -> Measured:
-        powers, reasons = self._powers, self._reasons
-        return Measured(
-            power_w=sum(powers) / len(powers) if powers else self._no_power,
-            power_max_w=max(powers) if powers else self._no_power,
-            power_limit_w=self._limit,
-            temperature_max_c=self._hottest,
-            throttled_by=reasons if isinstance(reasons, Unknown) else tuple(reasons),
-        )
+def burn(world: World, request: BurnRequest, show: Callable[[Sequence[Burned]], None]) -> Burning:
+    """Load the GPUs until their time is over or a signal asks us to leave; return the results."""
+    signals = SignalPipe()
+    snapshot = world.gpu_reader.look(Depth.HOLDERS)
+    cards = gpus_to_burn(world, snapshot.gpus, request.gpus)
+    workers = [_Worker(world, gpu, request, simulated=snapshot.simulated) for gpu in cards]
+    _Supervisor(world, workers, signals, show).run()
+    return Burning(snapshot.simulated, tuple(worker.burned for worker in workers))
 
 
 class _Worker:
     """The worker process of one GPU, as its parent has it."""
 
-    def __init__(self, world: World, gpu: Gpu, request: BurnRequest, *, simulated: bool, stays: bool) -> None:
-        """`stays`: once it was asked to leave and has freed its memory, it stays for a moment."""
-        self.gpu = gpu
-        self.measurements = _Measurements()
+    def __init__(self, world: World, gpu: Gpu, request: BurnRequest, *, simulated: bool) -> None:
+        self.burned = Burned(gpu)
         self._table = world.proc
-        self._clock = world.clock
+        self._monotonic_s = world.clock.monotonic_s
+        self._powers: list[float] = []
+        self._temperatures: list[int] = []
         self._unread = b""
-        self._began = False
         self._killed_because: str | None = None
         self._for_s = _NEVER_S if request.for_s is None else request.for_s
-        self._over_at_s = self._clock.monotonic_s() + _BEGINS_WITHIN_S + self._for_s
+        self._over_at_s = self._monotonic_s() + _BEGINS_WITHIN_S + self._for_s
         self._kill_at_s = _NEVER_S
-        self.burned = Burned(gpu, Tally(), 0.0, self.measurements.measured())
         self.output, its_output = os.pipe()
-        its_control, self._control = os.pipe()
-        command = [sys.executable, "-P", "-m", "fallow.engine.burn.worker", _plan(gpu, request, simulated, stays)]
+        plan = {
+            "ask": {name: getattr(request.ask, name) for name in fields(Ask)},
+            "for_s": request.for_s,
+            "simulated_bytes": None if not simulated or isinstance(gpu.memory, Unknown) else gpu.memory.free_bytes,
+            "stays": IS_FILLER in world.environ,
+            "parent": os.getpid(),
+        }
+        command = [sys.executable, "-P", "-m", "fallow.engine.burn.worker", json.dumps(plan)]
         environ = {**world.environ, "CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": str(gpu.uuid)}
         # Blocked until the worker can handle them: then it ends in good order even in its first moments.
         before = signal.pthread_sigmask(signal.SIG_BLOCK, LEAVING)
         try:
-            self._pid = spawn.start_burner(sys.executable, command, environ, its_output, its_control)
+            self._pid = spawn.start_burner(sys.executable, command, environ, its_output)
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
             os.close(its_output)
-            os.close(its_control)
         stat = world.proc.stat(self._pid)
         self._process = Process(self._pid, stat.birth if stat is not None else 0)
 
@@ -167,23 +139,19 @@ class _Worker:
         if now_s >= self._kill_at_s:
             self.kill(_TOO_LATE)
         elif now_s >= self._over_at_s:
-            self.ask_to_leave(LEAVE_NOW)
+            self.ask_to_leave(LEAVE)
 
-    def ask_to_leave(self, byte: bytes) -> None:
-        """Ask it to leave through its pipe, and set the deadline for that."""
+    def ask_to_leave(self, number: int) -> None:
+        """Ask it to leave by this signal, and set the deadline for that."""
         self._over_at_s = _NEVER_S
-        self._kill_at_s = self._clock.monotonic_s() + _LEAVES_WITHIN_S
-        with suppress(BrokenPipeError):  # it is leaving
-            os.write(self._control, byte)
+        self._kill_at_s = self._monotonic_s() + _LEAVES_WITHIN_S
+        self._send(number)
 
     def kill(self, because: str) -> None:
         """Kill it, and keep the reason for its result."""
         self._over_at_s = self._kill_at_s = _NEVER_S
         self._killed_because = because
-        handle = Handle.open(self._table, self._process, ())
-        if handle is not None:
-            with handle:
-                handle.send(_KILL)
+        self._send(signal.SIGKILL)
 
     def read(self) -> None:
         """Read its reports; at the end of its output, read its exit code."""
@@ -195,24 +163,41 @@ class _Worker:
             self._end()
 
     def look_at(self, gpu: Gpu) -> None:
-        """Add one reading of its GPU."""
-        if self.burned.running and self._began:
-            self.measurements.add(gpu)
-            self.burned = replace(self.burned, measured=self.measurements.measured())
+        """Add one reading of its GPU, once it is loaded."""
+        if not self.burned.running or not self.burned.tally.held_bytes:
+            return
+        if not isinstance(gpu.power_w, Unknown):
+            self._powers.append(gpu.power_w)
+        if not isinstance(gpu.temperature_c, Unknown):
+            self._temperatures.append(gpu.temperature_c)
+        before, reasons = self.burned.measured.throttled_by, gpu.throttled_by
+        if not isinstance(before, Unknown):
+            reasons = before if isinstance(reasons, Unknown) else tuple(dict.fromkeys((*before, *reasons)))
+        measured = Measured(
+            sum(self._powers) / len(self._powers) if self._powers else gpu.power_w,
+            max(self._powers) if self._powers else gpu.power_w,
+            gpu.power_limit_w,
+            max(self._temperatures) if self._temperatures else gpu.temperature_c,
+            reasons,
+        )
+        self.burned = replace(self.burned, measured=measured)
+
+    def _send(self, number: int) -> None:
+        handle = Handle.open(self._table, self._process, ())
+        if handle is not None:
+            with handle:
+                handle.send(number)
 
     def _apply_report(self, report: dict[str, Any]) -> None:
         before = self.burned.tally
         tally = {name: report.pop(name) for name in fields(Tally)}
         tally |= {name: max(getattr(before, name), tally[name]) for name in ("held_bytes", "chunks")}
-        if tally["held_bytes"] and not self._began:
-            self._began = True
-            if self._over_at_s != _NEVER_S:  # its time is limited, and it was not asked already
-                self._over_at_s = self._clock.monotonic_s() + self._for_s + _OVERTIME_S
+        if tally["held_bytes"] and not before.held_bytes and self._over_at_s != _NEVER_S:
+            self._over_at_s = self._monotonic_s() + self._for_s + _OVERTIME_S
         self.burned = replace(self.burned, tally=Tally(**tally), **report)
 
     def _end(self) -> None:
         os.close(self.output)
-        os.close(self._control)
         code = os.waitstatus_to_exitcode(os.waitpid(self._pid, 0)[1])
         burned = replace(self.burned, running=False)
         if code < 0:
@@ -221,25 +206,6 @@ class _Worker:
         elif code > 0 and burned.code == 0 and not burned.tally.wrong_words:
             burned = replace(burned, failed=f"the process on it ended with exit code {code}", code=code)
         self.burned = burned
-
-
-def _plan(gpu: Gpu, request: BurnRequest, simulated: bool, stays: bool) -> str:
-    """Return the plan that the worker gets on its command line."""
-    free = 0 if isinstance(gpu.memory, Unknown) else gpu.memory.free_bytes
-    ask = {name: getattr(request.ask, name) for name in fields(Ask)}
-    simulated_bytes = free if simulated else None
-    return json.dumps({"ask": ask, "for_s": request.for_s, "simulated_bytes": simulated_bytes, "stays": stays})
-
-
-def burn(world: World, request: BurnRequest, show: Callable[[Sequence[Burned]], None]) -> Burning:
-    """Load the GPUs until their time is over or a signal asks us to leave; return the results."""
-    signals = SignalPipe()
-    snapshot = world.gpu_reader.look(Depth.HOLDERS)
-    cards = gpus_to_burn(world, snapshot.gpus, request.gpus)
-    simulated, stays = snapshot.simulated, IS_FILLER in world.environ
-    workers = [_Worker(world, gpu, request, simulated=simulated, stays=stays) for gpu in cards]
-    _Supervisor(world, workers, signals, show).run()
-    return Burning(snapshot.simulated, tuple(worker.burned for worker in workers))
 
 
 class _Supervisor:
@@ -286,8 +252,8 @@ class _Supervisor:
     def _look(self) -> None:
         gpus = {gpu.label: gpu for gpu in self._world.gpu_reader.look(Depth.ALL).gpus}
         for worker in self._workers:
-            if worker.gpu.label in gpus:
-                worker.look_at(gpus[worker.gpu.label])
+            if worker.burned.gpu.label in gpus:
+                worker.look_at(gpus[worker.burned.gpu.label])
         self._show([worker.burned for worker in self._workers])
 
     def _leave(self) -> None:
@@ -297,10 +263,10 @@ class _Supervisor:
         now_s = self._world.clock.monotonic_s()
         if self._asked_s is None:
             self._asked_s = now_s
-            claims = (claim_of(self._world, str(worker.gpu.uuid)) for worker in self._workers)
-            byte = LEAVE if all(claim is None for claim in claims) else LEAVE_NOW  # a launch waits for our end
+            claims = [claim_of(self._world, str(worker.burned.gpu.uuid)) for worker in self._workers]
+            is_awaited = any(claim is not None for claim in claims)  # a launch waits for the end of a filler
             for worker in self._running():
-                worker.ask_to_leave(byte)
+                worker.ask_to_leave(LEAVE_AT_ONCE if is_awaited else LEAVE)
         elif now_s - self._asked_s >= _AT_ONCE_S:
             for worker in self._running():
                 worker.kill(_AGAIN)

@@ -1,11 +1,10 @@
 """The process that loads one GPU: `python -m fallow.engine.burn.worker PLAN`. `fallow burn` starts one for each.
 
-It writes reports as lines of JSON to stdout, the last one at its end. Descriptor 3 is a pipe from its parent: a byte
-asks the worker to leave, and when the pipe closes the parent is dead and the worker ends at once. SIGTERM and Ctrl-C
-ask it to leave as well; they are blocked until it can handle them. One thread does nothing but wait for all these, so
-that it reacts within a millisecond, whatever the other thread does. The first thing that it does then is to free the
-memory. As a filler it stays for a moment afterwards: a newcomer that creates its context waits for the driver while
-another context is torn down.
+It writes reports as lines of JSON to stdout, the last one at its end. SIGTERM and Ctrl-C ask it to leave; they are
+blocked until it can handle them. One thread does nothing but wait for them, so that it reacts within a millisecond,
+whatever the other thread does. The first thing that it does then is to free the memory. As a filler it stays for a
+moment afterwards, unless SIGHUP says that a launch waits for its end: a newcomer that creates its context waits for
+the driver while another context is torn down.
 """
 
 import json
@@ -17,8 +16,8 @@ import threading
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from fallow.actuators.process.signals import die_with_parent
 from fallow.core.errors import CardFailed, FallowError
-from fallow.core.ports import Clock
 from fallow.core.value import fields
 from fallow.engine.machine.clock import SystemClock
 from fallow.engine.machine.signal_pipe import LEAVING, SignalPipe
@@ -28,8 +27,7 @@ if TYPE_CHECKING:
     from fallow.workloads.loads import CudaWork
     from fallow.workloads.simulated import SimulatedWork
 
-CONTROL_FD = 3
-LEAVE, LEAVE_NOW = b".", b"!"  # on the pipe; at LEAVE_NOW it does not stay
+LEAVE, LEAVE_AT_ONCE = signal.SIGTERM, signal.SIGHUP
 _REPORT_EVERY_S = 0.5
 _STAYS_S = 1.0  # after freeing its memory; by then a newcomer has its context and its memory
 _LAST_STEP_S = 5.0  # no kernel takes so long, unless the GPU has failed
@@ -38,12 +36,11 @@ _LAST_STEP_S = 5.0  # no kernel takes so long, unless the GPU has failed
 class Burner:
     """Runs one load until it is asked to leave, its time is over, or it fails."""
 
-    def __init__(self, work: "CudaWork | SimulatedWork", for_s: float | None, clock: Clock, *, stays: bool) -> None:
-        """`stays`: if it was asked to leave, stay for a moment after freeing its memory."""
+    def __init__(self, work: "CudaWork | SimulatedWork", for_s: float | None) -> None:
         self._work = work
-        self._stays = stays
         self._for_s = for_s
-        self._clock = clock
+        self._clock = SystemClock()
+        self._signals = SignalPipe()
         self._ended, self._end = os.pipe()
         self._leaving = False
         self._began_s: float | None = None
@@ -51,19 +48,12 @@ class Burner:
         self._tally = Tally()
         self._failure: FallowError | None = None
 
-    def run(self) -> int:
-        """Load the GPU; return the exit code."""
-        signals = SignalPipe()
+    def run(self, *, stays: bool) -> int:
+        """Load the GPU; return the exit code. `stays`: it stays for a moment after it was asked to leave."""
         signal.pthread_sigmask(signal.SIG_UNBLOCK, LEAVING)
         worker = threading.Thread(target=self._load, daemon=True)
         worker.start()
-        poller = select.poll()
-        for fd in (signals.fd, CONTROL_FD, self._ended):
-            poller.register(fd, select.POLLIN)
-        first = poller.poll()[0][0]
-        asked = os.read(CONTROL_FD, 1) if first == CONTROL_FD else LEAVE
-        if not asked:
-            return FallowError.exit_code  # the parent is dead; the kernel frees the memory
+        is_asked = self._signals.fd in select.select([self._signals.fd, self._ended], [], [])[0]
         self._leaving = True
         freed_in_s = self._free_memory()
         worker.join(_LAST_STEP_S)
@@ -71,7 +61,7 @@ class Burner:
         failure = self._failure
         report = {"freed_in_s": freed_in_s, "failed": None if failure is None else str(failure)}
         self._report(**report, code=0 if failure is None else failure.exit_code)
-        if self._stays and asked == LEAVE and first != self._ended:
+        if stays and is_asked:
             self._stay()
         if failure is not None:
             return failure.exit_code
@@ -117,13 +107,12 @@ class Burner:
 
     def _stay(self) -> None:
         """Stay for a moment, because destroying our context now would delay the newcomer."""
-        poller = select.poll()
-        poller.register(CONTROL_FD, select.POLLIN)
         until_s = self._clock.monotonic_s() + _STAYS_S
-        while poller.poll(max(0.0, until_s - self._clock.monotonic_s()) * 1000):
-            received = os.read(CONTROL_FD, 64)
-            if not received or LEAVE_NOW in received:
+        while LEAVE_AT_ONCE not in self._signals.numbers():
+            left_s = until_s - self._clock.monotonic_s()
+            if left_s <= 0:
                 return
+            select.select([self._signals.fd], [], [], left_s)
 
     def _last_tally(self, *, alive: bool) -> None:
         """Count the work for the last time, and fail if the load does not end."""
@@ -136,16 +125,16 @@ class Burner:
     def _report(self, **more: Any) -> None:  # noqa: ANN401  whatever JSON can say
         tally = {name: getattr(self._tally, name) for name in fields(Tally)}
         report = {"seconds": self._took_s, **tally}
-        with suppress(OSError):  # the parent is gone, which the pipe shows too
+        with suppress(OSError):  # the parent is gone
             os.write(1, json.dumps(report | more).encode() + b"\n")
 
 
 def main() -> int:
     """Load the GPU that CUDA_VISIBLE_DEVICES names, as the plan on the command line says."""
     plan = json.loads(sys.argv[1])
+    die_with_parent(plan["parent"])
     ask = Ask(**plan["ask"] | {"load": Load(plan["ask"]["load"])})
-    work = _work(ask, plan["simulated_bytes"])
-    return Burner(work, plan["for_s"], SystemClock(), stays=plan["stays"]).run()
+    return Burner(_work(ask, plan["simulated_bytes"]), plan["for_s"]).run(stays=plan["stays"])
 
 
 def _work(ask: Ask, simulated_bytes: int | None) -> "CudaWork | SimulatedWork":
