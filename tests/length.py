@@ -7,8 +7,6 @@ SEED = int(os.environ.get("FALLOW_TEST_MORE", "0"))
 MORE = "FALLOW_TEST_MORE" in os.environ
 PLANS = 1000 if MORE else 60
 HOURS = 24 if MORE else 12
-HOSTS = 4 if MORE else 2
-LAUNCHES_ON_HOSTS = 16 if MORE else 6
 
 
 def examples(in_more: int) -> int:

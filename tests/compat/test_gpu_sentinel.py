@@ -74,15 +74,24 @@ def start(fallow: Fallow) -> Callable[..., "subprocess.Popen[str]"]:
 
 @pytest.mark.more
 @pytest.mark.parametrize(
-    ("action", "told"),
-    [("end_process", []), ("shutdown", ["systemctl poweroff"]), ("reboot", ["systemctl reboot"])],
+    ("words", "told"),
+    [
+        ((), []),
+        (("--kill_action", "shutdown"), ["systemctl poweroff"]),
+        (("--kill_action", "reboot", "--gpu_devices"), ["systemctl reboot"]),
+    ],
 )
 @pytest.mark.as_root
 def test_it_arms_on_work_and_acts_once_when_it_has_ended(
-    world: World, start: Callable[..., "subprocess.Popen[str]"], systemctl: pathlib.Path, action: str, told: list[str]
+    world: World,
+    start: Callable[..., "subprocess.Popen[str]"],
+    systemctl: pathlib.Path,
+    words: tuple[str, ...],
+    told: list[str],
 ) -> None:
     work(world, *range(8))
-    guard = start("--kill_action", action)
+    guard = start(*words)
+    assert "all GPUs" in until(guard, "usage of"), "an empty list of devices means all"
     until(guard, "armed")
     assert systemctl.read_text() == ""
     rest(world, *range(8))
@@ -101,16 +110,6 @@ def test_it_averages_the_devices_that_are_named(
     rest(world, 1)
     guard.communicate(timeout=LIMIT_S)
     assert guard.returncode == 0, "one of two at 90 % is 45 %, which is below 70 %"
-
-
-@pytest.mark.more
-def test_an_empty_list_of_devices_means_all(world: World, start: Callable[..., "subprocess.Popen[str]"]) -> None:
-    work(world, *range(8))
-    guard = start("--gpu_devices", "--kill_threshold", "0.1")
-    assert "all GPUs" in until(guard, "usage of")
-    until(guard, "armed")
-    rest(world, *range(8))
-    assert guard.wait(LIMIT_S) == 0
 
 
 @pytest.mark.parametrize(

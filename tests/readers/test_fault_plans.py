@@ -206,7 +206,7 @@ def check_pick(plan: list[Fault], code: int, out: str, err: str) -> None:
 
 def test_a_driver_that_never_starts_is_told_and_the_program_ends(make_world: MakeWorld, fallow: Fallow) -> None:
     make_world().fault("nvmlInit", never=True)
-    done = fallow("status", FALLOW_DRIVER_TIMEOUT="0.02")
+    done = fallow.process("status", FALLOW_DRIVER_TIMEOUT="0.02")
     assert done.returncode == 69
     assert "has not answered nvmlInit" in done.stderr
 
@@ -214,7 +214,7 @@ def test_a_driver_that_never_starts_is_told_and_the_program_ends(make_world: Mak
 def test_a_card_that_never_answers_is_a_row_and_the_program_ends(make_world: MakeWorld, fallow: Fallow) -> None:
     world = make_world(cards=3)
     world.fault("nvmlDeviceGetPowerUsage", card=1, never=True)
-    done = fallow("status", "--json", FALLOW_DRIVER_TIMEOUT="0.5")
+    done = fallow.process("status", "--json", FALLOW_DRIVER_TIMEOUT="0.5")
     assert done.returncode == 0
     healthy, hung, other = json.loads(done.stdout)["gpus"]
     assert (healthy["activity"], other["activity"]) == ("free", "free")

@@ -27,6 +27,7 @@ grace = "2s"
 _CONFIG = """
 [machine]
 every = "500ms"
+{of_machine}
 [terminals]
 users = "ignore"
 """
@@ -60,8 +61,9 @@ class Machine:
         self.environ |= {**world.environ(self.folder / "driver"), "FALLOW_DRIVER_TIMEOUT": "2s"}
         return world
 
-    def home(self, uid: int) -> pathlib.Path:
-        """Return a folder that only this user may enter."""
+    def home(self, who: int | str) -> pathlib.Path:
+        """Return a folder that only this user may enter; `UID:GID` is a user with one more group."""
+        uid = int(str(who).partition(":")[0])
         path = self.folder / f"home-{uid}"
         if not path.exists():
             path.mkdir(mode=0o700)
@@ -91,7 +93,7 @@ class Machine:
         """Start a job of a user on a GPU, which came without fallow. It does nothing unless it is said what."""
         return self.start(uid, *(words or ("sleep", "1000")), executable=executable, CUDA_VISIBLE_DEVICES=str(gpu))
 
-    def begin(self, uid: int, *words: str, **variables: str) -> subprocess.Popen[str]:
+    def begin(self, uid: int | str, *words: str, **variables: str) -> subprocess.Popen[str]:
         """Start `fallow` as a user. Where others cannot read this Python, root starts it and becomes the user."""
         process = subprocess.Popen(
             [sys.executable, "-m", "tests.as_user", str(uid), *words],
@@ -106,22 +108,23 @@ class Machine:
         self._started.append(process)
         return process
 
-    def fallow(self, uid: int, *words: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    def fallow(self, uid: int | str, *words: str, **variables: str) -> subprocess.CompletedProcess[str]:
         """Run `fallow` as a user to its end."""
         process = self.begin(uid, *words, **variables)
         out, err = process.communicate(timeout=LIMIT_S)
         return subprocess.CompletedProcess(words, process.returncode, out, err)
 
-    def config(self, text: str) -> pathlib.Path:
-        """Write a config that only root can read."""
+    def config(self, text: str, of_machine: str = "") -> pathlib.Path:
+        """Write a config that only root can read; some of it are further keys of [machine]."""
         file = self.home(0) / "fallow.toml"
-        file.write_text(_CONFIG + text)
+        file.write_text(_CONFIG.format(of_machine=of_machine) + text)
         file.chmod(0o600)
         return file
 
-    def up(self, text: str = "", **variables: str) -> Fill:
+    def up(self, text: str = "", *, of_machine: str = "", **variables: str) -> Fill:
         """Start root's daemon, and return it once it looks at the GPUs."""
-        words = [str(BIN / "fallow"), "up", "--config", str(self.config(text)), "--listen", "127.0.0.1:0"]
+        config = str(self.config(text, of_machine))
+        words = [str(BIN / "fallow"), "up", "--config", config, "--listen", "127.0.0.1:0"]
         daemon = Fill(self.start(0, *words, **variables))
         daemon.until("up, with")
         return daemon
@@ -131,7 +134,7 @@ class Machine:
         for process in self._started:
             end_group(process)
 
-    def _places_of(self, uid: int) -> dict[str, str]:
+    def _places_of(self, uid: int | str) -> dict[str, str]:
         home = str(self.home(uid))
         return {"HOME": home, "FALLOW_STATE_DIR": f"{home}/state"}
 

@@ -51,7 +51,7 @@ def test_a_parked_job_leaves_the_whole_card_to_a_newcomer_and_goes_on_when_it_is
     warned = up.until("will be parked, or stopped if that is not possible, in")
     assert "its memory leaves the GPU, the process stays, and fallow wake pid:" in warned
     assert "30.0 MiB in host memory" in until_parked(up, world, jobs)
-    (job,) = until(lambda: parked(fallow), pause_s=PROGRAM_S)
+    (job,) = until(lambda: [each for each in parked(fallow) if each["stage"] == "parked"], pause_s=PROGRAM_S)
     assert sorted(job["pids"]) == sorted(each.pid for each in jobs)
     assert (job["stage"], job["where"]) == ("parked", "30.0 MiB in host memory")
     assert json.loads(fallow("status", "--json", "0").stdout)["gpus"][0]["activity"] == "free"

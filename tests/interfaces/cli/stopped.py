@@ -2,17 +2,15 @@
 
 import os
 import pathlib
-import select
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping
+from contextlib import suppress
 
 from tests.conftest import Fallow
 from tests.places import LIMIT_S
-from tests.waiting import end
+from tests.terminal import Terminal
 
 READY = "print('ready', flush=True)"
 SLEEPER = f"import time\n{READY}\ntime.sleep(1000)"
@@ -65,55 +63,9 @@ class Job:
         self.process.stdout.close()
 
 
-class Asked:
-    """`fallow stop` on a terminal: what it shows there, and what is answered."""
-
-    def __init__(self, fallow: Fallow, *words: str) -> None:
-        self._ours, its = os.openpty()
-        self.process = subprocess.Popen(
-            ["fallow", "stop", *words],
-            env=fallow.environ,
-            stdin=its,
-            stdout=subprocess.PIPE,
-            stderr=its,
-            text=True,
-            start_new_session=True,
-        )
-        os.close(its)
-        self.shown = ""
-
-    def until(self, words: str) -> str:
-        """Read on until these words are shown."""
-        by_s = time.monotonic() + LIMIT_S
-        while words not in self.shown:
-            ready, _, _ = select.select([self._ours], [], [], max(0.0, by_s - time.monotonic()))
-            assert ready, f"it never showed {words!r}: {self.shown}"
-            try:
-                self.shown += os.read(self._ours, 4096).decode(errors="replace")
-            except OSError:  # the other side is closed
-                raise AssertionError(f"it ended without {words!r}: {self.shown}") from None
-        return self.shown
-
-    def answer(self, text: str) -> None:
-        os.write(self._ours, text.encode())
-
-    def ended(self) -> tuple[int, str]:
-        """The exit code and what was printed to stdout."""
-        out, _ = self.process.communicate(timeout=LIMIT_S)
-        return self.process.returncode, out
-
-    def close(self) -> None:
-        end(self.process)
-        os.close(self._ours)
-
-
-@contextmanager
-def on_terminal(fallow: Fallow, *words: str) -> Iterator[Asked]:
-    asked = Asked(fallow, *words)
-    try:
-        yield asked
-    finally:
-        asked.close()
+def on_terminal(fallow: Fallow, *words: str) -> Terminal:
+    """`fallow stop` on a terminal, with its output in a pipe."""
+    return Terminal(["fallow", "stop", *words], fallow.environ, stdout=subprocess.PIPE)
 
 
 def is_running(pid: int) -> bool:

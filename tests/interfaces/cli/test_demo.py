@@ -1,9 +1,7 @@
 """`fallow demo` tells the whole story, and leaves nothing behind."""
 
-import os
 import pathlib
 import re
-import select
 import signal
 import subprocess
 import termios
@@ -14,6 +12,7 @@ import pytest
 from tests.conftest import Fallow
 from tests.interfaces.cli.filled import Fill
 from tests.places import LIMIT_S
+from tests.terminal import Terminal
 from tests.waiting import PROGRAM_S, until
 
 pytestmark = pytest.mark.more
@@ -81,33 +80,17 @@ def test_ctrl_c_and_a_hang_up_end_it_cleanly_and_the_page_was_there(
 def test_on_a_terminal_it_stays_until_a_key_is_pressed(fallow: Fallow, tmp_path: pathlib.Path) -> None:
     stories = tmp_path / "stories"
     stories.mkdir()
-    ours, its = os.openpty()
-    before = termios.tcgetattr(its)
     environ = {name: text for name, text in fallow.environ.items() if name != "CI"} | {"TMPDIR": str(stories)}
-    words = ["setsid", "--ctty", "--wait", "fallow", "demo"]
-    story = subprocess.Popen(words, env=environ, stdin=its, stdout=its, stderr=its)
-    shown = b""
-    try:
-        os.write(ours, b"x")  # what is typed during the story is no answer
-        while b"Press a key" not in shown:
-            ready, _, _ = select.select([ours], [], [], LIMIT_S)
-            assert ready, shown
-            shown += os.read(ours, 65536)
-        address = re.findall(rb"The page at (http://[0-9.:]+/) stays", shown)[0].decode()
-        until(lambda: not termios.tcgetattr(its)[3] & termios.ICANON)
+    with Terminal(["setsid", "--ctty", "--wait", "fallow", "demo"], environ) as story:
+        story.type("x")  # what is typed during the story is no answer
+        address = re.findall(r"The page at (http://[0-9.:]+/) stays", story.until("Press a key"))[0]
+        until(lambda: not termios.tcgetattr(story.its)[3] & termios.ICANON)
         with urllib.request.urlopen(address, timeout=LIMIT_S) as page:
             assert b"4 simulated GPUs" in page.read()
-        os.write(ours, b"x")
-        while b"Nothing is left running" not in shown:
-            assert select.select([ours], [], [], LIMIT_S)[0], shown
-            shown += os.read(ours, 65536)
-        assert story.wait(LIMIT_S) == 0
-        assert termios.tcgetattr(its) == before
-    finally:
-        story.kill()
-        story.wait(LIMIT_S)
-        os.close(ours)
-        os.close(its)
+        story.type("x")
+        story.until("Nothing is left running")
+        assert story.ended() == 0
+        assert story.is_as_before
     assert list(stories.iterdir()) == []
 
 

@@ -114,7 +114,7 @@ def test_a_lost_card_and_one_whose_holders_are_hidden_are_no_yes(fallow: Fallow,
 
 def test_a_driver_that_never_starts_is_69(fallow: Fallow, world: World) -> None:
     world.fault("nvmlInit", never=True)
-    assert fallow("idle", FALLOW_DRIVER_TIMEOUT="0.02").returncode == 69
+    assert fallow.process("idle", FALLOW_DRIVER_TIMEOUT="0.02").returncode == 69
 
 
 class Busy(BaseHTTPRequestHandler):

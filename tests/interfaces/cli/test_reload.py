@@ -1,18 +1,12 @@
-"""F19: `fallow up --reload` asks the daemon, and says what came of it."""
+"""`fallow up --reload` asks the daemon, and says what came of it."""
 
-import os
 import pathlib
-import subprocess
-import sys
 
 import pytest
 
-from tests.actuators.claims.test_users import users
 from tests.conftest import Fallow
 from tests.interfaces.cli.filled import Fill
-from tests.places import ME, REPOSITORY
-
-__all__ = ["users"]  # a fixture
+from tests.places import ME
 
 
 @pytest.fixture
@@ -57,20 +51,3 @@ def test_without_a_daemon_it_says_so(simulated: Fallow) -> None:
     assert (done.returncode, done.stdout) == (69, "")
     assert f"there is no fallow up of {ME} to reload" in done.stderr
     assert "start one: fallow up" in done.stderr
-
-
-@pytest.mark.as_root
-def test_nobody_else_may_have_it_reload(simulated: Fallow, open_folder: pathlib.Path) -> None:
-    """They may ask it much else."""
-    config, socket = open_folder / "fallow.toml", open_folder / "run" / "fallow.sock"
-    config.write_text("[page]\nenabled = false\n")
-    running = Fill(simulated.start("up", "--config", str(config), FALLOW_SOCKET=str(socket)))
-    running.until("up, with")
-    line = [sys.executable, "-m", "tests.as_user", "61001", "up", "--reload"]
-    environ = {"PATH": os.environ["PATH"], "PYTHONPATH": str(REPOSITORY), "FALLOW_SOCKET": str(socket)}
-    done = subprocess.run(line, env=environ, cwd=REPOSITORY, capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stdout) == (77, "")
-    assert (
-        f"only {'root' if ME == 'root' else f'root and {ME}'}, who runs the daemon, may make it reload" in done.stderr
-    )
-    assert not running.told("config reloaded")

@@ -23,7 +23,7 @@ from tests.interfaces.cli.stopped import (
     on_terminal,
 )
 from tests.places import LIMIT_S, ME
-from tests.waiting import PROGRAM_S, until
+from tests.waiting import until
 
 Start = Callable[..., Job]
 SAVES_BY_ANOTHER_PROGRAM = """
@@ -49,17 +49,47 @@ def start(simulated: Fallow) -> Iterator[Start]:
         job.end()
 
 
+@pytest.fixture
+def config(simulated: Fallow) -> Callable[[str], str]:
+    """Write the config that `fallow stop` reads."""
+
+    def write(text: str) -> str:
+        file = simulated.home / "fallow.toml"
+        file.write_text(text)
+        file.chmod(0o600)
+        simulated.environ["FALLOW_CONFIG"] = str(file)
+        return str(file)
+
+    return write
+
+
 def test_a_job_is_stopped_with_all_below_it_and_its_memory_is_seen_to_be_free(
     simulated: Fallow, start: Start
 ) -> None:
-    job = start(1, PARENT)
-    done = simulated("stop", "1", "--yes")
+    job, other = start(1, PARENT), start(2)
+    done = simulated.process("stop", "1", "--yes")
     assert done.returncode == 0, done.stderr
     assert not is_running(int(job.said))
     assert job.ended_by() == signal.SIGTERM
     assert f"stopped {ME}'s job {job.pid} (python" in done.stdout
     assert "GPU 1: " in done.stdout
     assert "MiB are free again" in done.stdout
+    assert other.lives, "what was started together and is on another GPU"
+
+
+def test_json_has_each_job_and_each_gpu(simulated: Fallow, start: Start) -> None:
+    job = start(3)
+    facts = json.loads(simulated("stop", f"pid:{job.pid}", "--yes", "--json").stdout)
+    (told,), (gpu,) = facts["jobs"], facts["gpus"]
+    assert (told["pids"], told["gpus"], told["outcome"]) == ([job.pid], ["3"], "stopped")
+    assert (told["owner"]["kind"], told["came_back"], told["reason"], told["idle_s"]) == (
+        "process",
+        False,
+        None,
+        None,
+    )
+    assert (gpu["gpu"], gpu["unseen_bytes"], gpu["freed_bytes"] > 0, told["memory_bytes"] > 0) == ("3", 0, True, True)
+    assert job.ended_by() == signal.SIGTERM
 
 
 def test_one_that_ignores_the_signal_is_killed_after_the_grace(simulated: Fallow, start: Start) -> None:
@@ -67,19 +97,6 @@ def test_one_that_ignores_the_signal_is_killed_after_the_grace(simulated: Fallow
     done = simulated("stop", "1", "--yes", "--grace", "0.5s")
     assert (done.returncode, job.ended_by()) == (0, signal.SIGKILL), done.stderr
     assert "killing what is left" in done.stderr
-
-
-@pytest.mark.more
-def test_only_what_is_on_the_named_gpu_is_stopped_also_of_what_was_started_together(
-    simulated: Fallow, start: Start
-) -> None:
-    one, other = start(1), start(2)
-    done = simulated("stop", "1", "--yes")
-    assert done.returncode == 0, done.stderr
-    assert one.ended_by() == signal.SIGTERM
-    assert other.lives
-    assert simulated("stop", f"pid:{other.pid}", "--yes").returncode == 0
-    assert other.ended_by() == signal.SIGTERM
 
 
 def test_a_dry_run_says_what_would_be_done_and_does_nothing(simulated: Fallow, start: Start) -> None:
@@ -93,53 +110,19 @@ def test_a_dry_run_says_what_would_be_done_and_does_nothing(simulated: Fallow, s
     assert job.lives
 
 
-@pytest.mark.more
-def test_json_has_each_job_and_each_gpu(simulated: Fallow, start: Start) -> None:
-    job = start(3)
-    done = simulated("stop", "3", "--yes", "--json")
-    facts = json.loads(done.stdout)
-    assert facts["version"] == 1
-    (told,) = facts["jobs"]
-    assert (told["pids"], told["gpus"], told["outcome"]) == ([job.pid], ["3"], "stopped")
-    assert told["owner"]["kind"] == "process"
-    assert (told["came_back"], told["reason"], told["idle_s"]) == (False, None, None)
-    assert told["memory_bytes"] > 0
-    (gpu,) = facts["gpus"]
-    assert gpu["gpu"] == "3"
-    assert gpu["freed_bytes"] > 0
-    assert gpu["unseen_bytes"] == 0
-
-
-def test_without_a_terminal_it_needs_a_yes(simulated: Fallow, start: Start) -> None:
+def test_it_needs_a_yes_and_on_a_terminal_it_lists_and_asks_for_it(simulated: Fallow, start: Start) -> None:
     job = start(1)
     done = simulated("stop", "1")
-    assert done.returncode == 2
-    assert "add --yes" in done.stderr
-    assert job.lives
-
-
-def test_on_a_terminal_it_lists_and_asks_and_a_no_stops_nothing(simulated: Fallow, start: Start) -> None:
-    job = start(1)
-    for answer in ("n\n", "\n", "what?\n", "\x04"):
+    assert (done.returncode, "add --yes" in done.stderr) == (2, True)
+    for answer, code in (("n\n", 1), ("\n", 1), ("what?\n", 1), ("\x04", 1), ("y\n", 0)):
+        assert job.lives
         with on_terminal(simulated, "1") as asked:
             shown = asked.until("[y/N] ")
             assert f"job {job.pid} (python" in shown
             assert "would send SIGTERM" in shown
-            asked.answer(answer)
-            asked.until("nothing was stopped")
-            assert asked.ended()[0] == 1
-    assert job.lives
-
-
-@pytest.mark.more
-def test_on_a_terminal_a_yes_stops_it(simulated: Fallow, start: Start) -> None:
-    job = start(1)
-    with on_terminal(simulated, "1") as asked:
-        asked.until("[y/N] ")
-        asked.answer("y\n")
-        code, out = asked.ended()
-    assert (code, job.ended_by()) == (0, signal.SIGTERM)
-    assert "are free again" in out
+            asked.type(answer)
+            assert (asked.ended(), "nothing was stopped" in asked.shown) == (code, code == 1)
+    assert job.ended_by() == signal.SIGTERM
 
 
 def test_ctrl_c_in_the_grace_says_what_was_done(simulated: Fallow, start: Start) -> None:
@@ -164,71 +147,76 @@ def test_a_protected_job_is_left_alone_and_the_sentence_says_how_it_is_released(
     facts = json.loads(simulated("stop", "1", "2", "--yes", "--json").stdout)
     told = {job["gpus"][0]: (job["outcome"], job["reason"]) for job in facts["jobs"]}
     assert told == {"1": ("left", "protected"), "2": ("stopped", None)}
-    assert kept.lives
-    assert not other.lives
-    assert simulated("protect", "--release", str(placed["id"])).returncode == 0
-    assert simulated("stop", "1", "--yes").returncode == 0
-    assert not kept.lives
+    assert (kept.lives, other.lives) == (True, False)
 
 
-@pytest.mark.parametrize("protected", [f"groups = ['{os.getgid()}']"])
-def test_a_job_that_opted_out_and_one_that_the_config_protects_are_left_alone(
-    simulated: Fallow, start: Start, tmp_path: os.PathLike[str], protected: str
-) -> None:
-    kept, named = start(1, ALONE + SLEEPER, FALLOW_PROTECT="1"), start(2, ALONE + SLEEPER)
+def test_a_protection_that_is_placed_in_the_grace_keeps_it_from_being_killed(simulated: Fallow, start: Start) -> None:
+    job = start(1, DEAF)
+    running = Fill(simulated.start("stop", "1", "--yes", "--grace", "1h"), on_stdout=True)
+    errors = Fill(running.process)
+    errors.until("stopping ")
+    assert simulated("protect", f"pid:{job.pid}", "--for", "1h").returncode == 0
+    assert "fallow protect --release" in running.until("left alone: ")
+    assert running.process.wait(LIMIT_S) == 1
+    assert job.lives
+
+
+def test_a_job_that_opted_out_is_left_alone(simulated: Fallow, start: Start) -> None:
+    job = start(1, ALONE + SLEEPER, FALLOW_PROTECT="1")
     done = simulated("stop", "1", "--yes")
     assert done.returncode == 1
-    assert f"FALLOW_PROTECT=1; end it yourself, with: kill {kept.pid}" in done.stdout
-    config = os.path.join(tmp_path, "fallow.toml")
-    with open(config, "w", encoding="utf-8") as file:
-        file.write(f"[protect]\n{protected}\n")
-    os.chmod(config, 0o600)
-    done = simulated("stop", "2", "--yes", FALLOW_CONFIG=config)
-    assert done.returncode == 1
-    assert "that is in [protect] of the config" in done.stdout
-    assert kept.lives
-    assert named.lives
+    assert f"FALLOW_PROTECT=1; end it yourself, with: kill {job.pid}" in done.stdout
+    assert job.lives
 
 
-@pytest.mark.parametrize("protected", ["commands = ['python*']"])
-def test_what_the_config_of_the_running_daemon_protects_is_left_alone(
-    simulated: Fallow, start: Start, tmp_path: pathlib.Path, protected: str
+def test_what_the_config_protects_is_left_alone_and_a_config_with_mistakes_stops_nothing(
+    simulated: Fallow, start: Start, config: Callable[[str], str]
 ) -> None:
-    job, config = start(1, ALONE + SLEEPER), tmp_path / "its.toml"
-    config.write_text(f"[page]\nenabled = false\n[protect]\n{protected}\n")
-    config.chmod(0o600)
-    Fill(simulated.start("up", "--config", str(config))).until("up, ")
-    until(lambda: simulated("stop", "1", "--dry-run"), lambda done: "not known" not in done.stderr, pause_s=PROGRAM_S)
-    done = simulated("stop", "1", "--yes")
+    job = start(2, ALONE + SLEEPER)
+    config(f"[protect]\ngroups = ['{os.getgid()}']\n")
+    done = simulated("stop", "2", "--yes")
+    assert (done.returncode, "that is in [protect] of the config" in done.stdout) == (1, True)
+    config("[protect]\nuser = ['x']\n")
+    assert simulated("stop", "2", "--yes").returncode == 78
+    assert job.lives
+
+
+def test_a_process_that_the_config_protects_and_that_came_during_the_grace_is_not_killed(
+    simulated: Fallow, start: Start, config: Callable[[str], str]
+) -> None:
+    job = start(1, ALONE + SAVES_BY_ANOTHER_PROGRAM)
+    config("[protect]\ncommands = ['sleep']\n")
+    done = simulated("stop", "1", "--yes", "--grace", "1s")
     assert done.returncode == 1, done
-    assert "that is in [protect] of the config" in done.stdout
+    assert "runs sleep, and [protect] commands has 'sleep'" in " ".join(done.stdout.split())
+    assert job.lives
+
+
+def test_what_the_config_of_the_running_daemon_protects_is_left_alone(
+    simulated: Fallow, start: Start, config: Callable[[str], str]
+) -> None:
+    job = start(1, ALONE + SLEEPER)
+    its = config("[page]\nenabled = false\n[protect]\ncommands = ['python*']\n")
+    Fill(simulated.start("up", "--config", its)).until("up, ")
+    del simulated.environ["FALLOW_CONFIG"]
+    until(lambda: simulated("stop", "1", "--dry-run"), lambda done: "not known" not in done.stderr, pause_s=0.2)
+    done = simulated("stop", "1", "--yes")
+    assert (done.returncode, "that is in [protect] of the config" in done.stdout) == (1, True), done
     assert job.lives
 
 
 def test_a_daemon_that_cannot_be_asked_is_reported_and_what_is_known_binds(
-    simulated: Fallow, start: Start, tmp_path: pathlib.Path
+    simulated: Fallow, start: Start, config: Callable[[str], str], tmp_path: pathlib.Path
 ) -> None:
-    job, config = start(1, ALONE + SLEEPER), tmp_path / "own.toml"
-    config.write_text(f"[protect]\nusers = ['{ME}']\n")
-    config.chmod(0o600)
+    job = start(1, ALONE + SLEEPER)
+    config(f"[protect]\nusers = ['{ME}']\n")
     with socket.socket(socket.AF_UNIX) as silent:
         silent.bind(str(tmp_path / "socket"))
         silent.listen()
-        places = {"FALLOW_CONFIG": str(config), "FALLOW_SOCKET": str(tmp_path / "socket")}
-        done = simulated("stop", "1", "--yes", **places, FALLOW_DAEMON_TIMEOUT="1s")
-    assert done.returncode == 1, done
+        places = {"FALLOW_SOCKET": str(tmp_path / "socket"), "FALLOW_DAEMON_TIMEOUT": "1s"}
+        done = simulated("stop", "1", "--yes", **places)
+    assert (done.returncode, "that is in [protect] of the config" in done.stdout) == (1, True), done
     assert "protects by its config is not known: " in done.stderr
-    assert "that is in [protect] of the config" in done.stdout
-    assert job.lives
-
-
-def test_a_config_with_mistakes_stops_nothing(simulated: Fallow, start: Start, tmp_path: os.PathLike[str]) -> None:
-    job = start(1)
-    config = os.path.join(tmp_path, "fallow.toml")
-    with open(config, "w", encoding="utf-8") as file:
-        file.write("[protect]\nuser = ['x']\n")
-    os.chmod(config, 0o600)
-    assert simulated("stop", "1", "--yes", FALLOW_CONFIG=config).returncode == 78
     assert job.lives
 
 
@@ -241,7 +229,6 @@ def test_a_config_with_mistakes_stops_nothing(simulated: Fallow, start: Start, t
         (("pid:1",), 1, "uses no GPU"),
         (("container:vllm",), 1, "no container vllm is on a GPU"),
         (("user:nobody",), 1, "nobody has no job on a GPU"),
-        (("9999999",), 2, "there is no GPU '9999999' here"),
         (("contaner:x",), 2, "did you mean container?"),
         (("user:nosuch",), 2, "there is no user 'nosuch' on this machine"),
         (("nonsense",), 2, "there is no GPU 'nonsense' here"),
@@ -258,26 +245,11 @@ def test_what_is_not_there_is_1_and_nonsense_is_2(
     assert done.stderr.count("\n") == 1
 
 
-def test_of_several_names_one_that_is_nobodys_stops_nothing(simulated: Fallow, start: Start) -> None:
+def test_one_name_that_is_nobodys_and_what_is_not_known_to_be_idle_stop_nothing(
+    simulated: Fallow, start: Start
+) -> None:
     job = start(1)
     assert simulated("stop", "1", "0", "--yes").returncode == 1
-    assert job.lives
-
-
-def test_a_process_that_the_config_protects_and_that_came_during_the_grace_is_not_killed(
-    simulated: Fallow, start: Start, tmp_path: pathlib.Path
-) -> None:
-    job, config = start(1, ALONE + SAVES_BY_ANOTHER_PROGRAM), tmp_path / "fallow.toml"
-    config.write_text("[protect]\ncommands = ['sleep']\n")
-    config.chmod(0o600)
-    done = simulated("stop", "1", "--yes", "--grace", "1s", FALLOW_CONFIG=str(config))
-    assert done.returncode == 1, done
-    assert "runs sleep, and [protect] commands has 'sleep'" in " ".join(done.stdout.split())
-    assert job.lives
-
-
-def test_without_a_daemon_nothing_is_known_to_be_idle(simulated: Fallow, start: Start) -> None:
-    job = start(1)
     done = simulated("stop", "all", "--idle", "--yes")
     assert done.returncode == 1
     assert "whether it is idle is not known: no `fallow up` runs" in done.stdout
@@ -318,14 +290,3 @@ def test_with_a_daemon_the_idle_job_is_stopped_and_the_busy_one_is_not(simulated
     assert (done.returncode, f"stopped {ME}'s job {idle.pid}" in out) == (0, True), out
     assert "it is not idle: GPU 2 is busy" in out
     assert busy.lives
-
-
-def test_a_protection_that_is_placed_in_the_grace_keeps_it_from_being_killed(simulated: Fallow, start: Start) -> None:
-    job = start(1, DEAF)
-    running = Fill(simulated.start("stop", "1", "--yes", "--grace", "1h"), on_stdout=True)
-    errors = Fill(running.process)
-    errors.until("stopping ")
-    assert simulated("protect", f"pid:{job.pid}", "--for", "1h").returncode == 0
-    assert "fallow protect --release" in running.until("left alone: ")
-    assert running.process.wait(LIMIT_S) == 1
-    assert job.lives

@@ -1,121 +1,59 @@
-"""`fallow stop` among several users: nobody but root stops what is another's, and nothing is half done."""
+"""`fallow stop` among several users without a daemon: nobody but root stops what is another's."""
 
-import os
+import json
 import pathlib
-import shutil
-import subprocess
-from collections.abc import Callable, Iterator
 
 import pytest
 
-from tests.actuators.claims.test_users import ADA, BOB, Users
 from tests.interfaces.cli.stopped import is_running
-from tests.places import LIMIT_S
+from tests.security.conftest import cards, machine
+from tests.security.machine import ADA, BOB, Machine
 from tests.standin import Process, World
-from tests.waiting import end
 
+__all__ = ["cards", "machine"]  # fixtures
 pytestmark = pytest.mark.as_root
 GIB = 2**30
-Start = Callable[[int], "subprocess.Popen[bytes]"]
 
 
-@pytest.fixture
-def users(open_folder: pathlib.Path, library: pathlib.Path) -> Iterator[Users]:
-    """Users on a machine of the stand-in driver, which shows each of them everybody's processes."""
-    open_folder.chmod(0o1777)
-    shutil.copytree(library, open_folder / "driver")
-    made = Users(open_folder)
-    del made.environ["FALLOW_SIMULATE"]
-    made.environ["FALLOW_DRIVER_TIMEOUT"] = "30s"
-    for uid in (0, ADA, BOB):
-        (open_folder / f"home-{uid}").mkdir(mode=0o700)
-        os.chown(open_folder / f"home-{uid}", uid, uid)
-    yield made
-    for process in made.started:
-        end(process)
+def on_card(machine: Machine, cards: World, *users: int) -> list[int]:
+    """The pids of jobs of these users, all on the first card."""
+    pids = [machine.start(uid, "sleep", "1000").pid for uid in users]
+    cards[0].compute = [Process(pid, GIB) for pid in pids]
+    return pids
 
 
-@pytest.fixture
-def cards(users: Users, open_folder: pathlib.Path) -> Iterator[World]:
-    world = World.create(open_folder / "world", cards=2)
-    users.environ.update(world.environ(open_folder / "driver"))
-    yield world
-    world.close()
-
-
-@pytest.fixture
-def start() -> Iterator[Start]:
-    """Start a process of a user."""
-    started: list[subprocess.Popen[bytes]] = []
-
-    def make(uid: int) -> "subprocess.Popen[bytes]":
-        process = subprocess.Popen(
-            ["sleep", "1000"], user=uid, group=uid, extra_groups=[], start_new_session=True, cwd="/"
-        )
-        started.append(process)
-        return process
-
-    yield make
-    for process in started:
-        process.kill()
-        process.wait(LIMIT_S)
-
-
-def stop(users: Users, uid: int, *words: str) -> tuple[int, str, str]:
-    users.environ["FALLOW_STATE_DIR"] = str(pathlib.Path(users.environ["FALLOW_CLAIM_DIR"]).parent / f"home-{uid}")
-    return users.run(uid, "stop", *words)
-
-
-def test_another_users_job_is_refused_in_one_sentence_before_anything_is_touched(
-    users: Users, cards: World, start: Start
+def test_another_users_job_is_refused_in_one_sentence_and_mine_takes_only_ones_own(
+    machine: Machine, cards: World
 ) -> None:
-    theirs = start(BOB)
-    cards[0].compute = [Process(theirs.pid, GIB)]
-    for subject in ("0", f"pid:{theirs.pid}", f"user:{BOB}", "all"):
-        code, out, err = stop(users, ADA, subject, "--yes")
-        assert (code, out) == (77, ""), err
-        assert f"{BOB}'s job {theirs.pid} (sleep)" in err
-        assert "that needs root" in err
-        assert err.count("\n") == 1
-    assert is_running(theirs.pid)
+    mine, theirs = on_card(machine, cards, ADA, BOB)
+    for subject in ("0", f"pid:{theirs}", f"user:{BOB}", "all"):
+        done = machine.fallow(ADA, "stop", subject, "--yes")
+        assert (done.returncode, done.stdout, done.stderr.count("\n")) == (77, "", 1), done.stderr
+        assert f"{BOB}'s job {theirs} (sleep)" in done.stderr
+        assert "that needs root" in done.stderr
+    assert "`fallow stop mine` stops yours alone" in machine.fallow(ADA, "stop", "0", "--yes").stderr
+    assert is_running(mine)
+    assert machine.fallow(ADA, "stop", "mine", "--yes").returncode == 0
+    assert not is_running(mine)
+    assert is_running(theirs)
 
 
-def test_a_gpu_with_jobs_of_two_users_is_left_as_it_is_and_mine_takes_only_ones_own(
-    users: Users, cards: World, start: Start
+def test_root_stops_anybodys_job_and_is_bound_by_a_users_protection(machine: Machine, cards: World) -> None:
+    (theirs,) = on_card(machine, cards, BOB)
+    placed = machine.fallow(BOB, "protect", f"pid:{theirs}", "--for", "1h", "--json")
+    number = json.loads(placed.stdout)["protections"][0]["id"]
+    done = machine.fallow(0, "stop", "0", "--yes")
+    assert (done.returncode, f"{BOB} or root releases it with: fallow protect --release" in done.stdout) == (1, True)
+    assert is_running(theirs)
+    assert machine.fallow(BOB, "protect", "--release", str(number)).returncode == 0
+    assert machine.fallow(0, "stop", "0", "--yes").returncode == 0
+    assert not is_running(theirs)
+
+
+def test_what_another_user_has_open_is_for_root_to_see(
+    machine: Machine, cards: World, open_folder: pathlib.Path
 ) -> None:
-    mine, theirs = start(ADA), start(BOB)
-    cards[0].compute = [Process(mine.pid, GIB), Process(theirs.pid, GIB)]
-    for subject in ("0", "all"):
-        code, _, err = stop(users, ADA, subject, "--yes")
-        assert (code, "`fallow stop mine` stops yours alone" in err) == (77, True), err
-    assert is_running(mine.pid)
-    code, out, err = stop(users, ADA, "mine", "--yes")
-    assert code == 0, out + err
-    assert mine.wait(LIMIT_S) == -15
-    assert is_running(theirs.pid)
-
-
-@pytest.mark.more
-def test_root_stops_anybodys_job(users: Users, cards: World, start: Start) -> None:
-    theirs = start(BOB)
-    cards[0].compute = [Process(theirs.pid, GIB)]
-    code, out, err = stop(users, 0, "0", "--yes")
-    assert code == 0, out + err
-    assert theirs.wait(LIMIT_S) == -15
-
-
-def test_root_is_bound_by_a_users_protection(users: Users, cards: World, start: Start) -> None:
-    theirs = start(BOB)
-    cards[0].compute = [Process(theirs.pid, GIB)]
-    users.environ["FALLOW_STATE_DIR"] = ""
-    assert users.run(BOB, "protect", f"pid:{theirs.pid}", "--for", "1h")[0] == 0
-    code, out, _ = stop(users, 0, "0", "--yes")
-    assert (code, f"{BOB} or root releases it with: fallow protect --release" in out) == (1, True), out
-    assert is_running(theirs.pid)
-
-
-def test_what_another_user_has_open_is_for_root_to_see(users: Users, cards: World, open_folder: pathlib.Path) -> None:
-    users.environ.update(cards.nodes(open_folder / "dev"))
+    machine.environ.update(cards.nodes(open_folder / "dev"))
     cards[0].memory_used = 20 * GIB
-    code, _, err = stop(users, ADA, "0", "--yes")
-    assert (code, "root can see who has the GPU open" in err) == (1, True), err
+    done = machine.fallow(ADA, "stop", "0", "--yes")
+    assert (done.returncode, "root can see who has the GPU open" in done.stderr) == (1, True), done.stderr

@@ -2,23 +2,20 @@
 
 import json
 import pathlib
-from collections.abc import Iterator
+from collections.abc import Mapping
 
 import pytest
 
 from tests.conftest import Fallow
+from tests.harness import cli
 from tests.places import LIMIT_S
-from tests.resident import Resident
 from tests.standin import World
 
 
 @pytest.fixture(scope="module")
-def fallow_8(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Resident]:
-    """fallow on 8 simulated GPUs, in a process that stays."""
-    fallow = Fallow(tmp_path_factory.mktemp("home"))
-    resident = Resident({**fallow.environ, "FALLOW_SIMULATE": "8xH100"})
-    yield resident
-    resident.leave()
+def eight(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, str]:
+    """The environment of a user of 8 simulated GPUs."""
+    return {**Fallow(tmp_path_factory.mktemp("home")).environ, "FALLOW_SIMULATE": "8xH100"}
 
 
 @pytest.mark.parametrize(
@@ -93,8 +90,8 @@ def fallow_8(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Resident]:
         ("-v", 2, "no command given"),
     ],
 )
-def test_wrong_words_are_answered_in_one_sentence(fallow_8: Resident, words: str, code: int, says: str) -> None:
-    came, out, err = fallow_8(*words.split())
+def test_wrong_words_are_answered_in_one_sentence(eight: Mapping[str, str], words: str, code: int, says: str) -> None:
+    came, out, err = cli(*words.split(), environ=eight)
     assert (came, out) == (code, ""), err
     assert says in err
     assert err.startswith("fallow: ")
@@ -112,9 +109,9 @@ def test_wrong_words_are_answered_in_one_sentence(fallow_8: Resident, words: str
     ],
 )
 def test_a_list_of_gpus_means_all_of_them_and_with_a_count_what_to_choose_among(
-    fallow_8: Resident, words: str, given: str
+    eight: Mapping[str, str], words: str, given: str
 ) -> None:
-    assert fallow_8(*words.split()) == (0, f"{given}\n", "")
+    assert cli(*words.split(), environ=eight) == (0, f"{given}\n", "")
 
 
 @pytest.mark.parametrize(

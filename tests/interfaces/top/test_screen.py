@@ -1,6 +1,5 @@
 """`fallow top` on terminals of all sizes, from the daemon or alone, when looks fail, and when it ends."""
 
-import os
 import pathlib
 import re
 import signal
@@ -15,8 +14,8 @@ from fallow.interfaces.top.widgets import GpuTable, JobTree
 from tests.conftest import Fallow
 from tests.interfaces.top.conftest import Start
 from tests.interfaces.top.driven import Driver, drive
-from tests.interfaces.top.terminal import ENTERED_ALTERNATE_SCREEN, Terminal
 from tests.places import LIMIT_S, ME
+from tests.terminal import Terminal
 
 
 def test_8_gpus_and_their_jobs_fit_80_columns_and_24_lines(simulated: Fallow, start: Start) -> None:
@@ -104,42 +103,42 @@ def test_from_the_daemon_it_tells_when_a_job_is_stopped_and_reads_no_gpu_itself(
     drive(simulated, look)
 
 
+LEFT_ALTERNATE_SCREEN = "\x1b[?1049l"
+ENTERED_ALTERNATE_SCREEN = "\x1b[?1049h"
+
+
+def on_terminal(fallow: Fallow, *words: str, kind: str = "xterm-256color") -> Terminal:
+    return Terminal(["fallow", "top", *words], {**fallow.environ, "TERM": kind})
+
+
 @pytest.mark.parametrize(
     ("end", "code"),
-    [(b"q", 0), (b"\x03", 0), (signal.SIGTERM, -signal.SIGTERM), (signal.SIGINT, -signal.SIGINT)],
+    [("q", 0), ("\x03", 0), (signal.SIGTERM, -signal.SIGTERM), (signal.SIGINT, -signal.SIGINT)],
     ids=["q", "ctrl-c", "sigterm", "sigint"],
 )
-def test_it_ends_and_leaves_the_terminal_as_it_was(simulated: Fallow, end: bytes | signal.Signals, code: int) -> None:
-    terminal = Terminal(simulated)
-    try:
-        terminal.until(lambda shown: b"you can have" in shown and b"End" in shown)
-        if isinstance(end, bytes):
-            os.write(terminal.ours, end)
+def test_it_ends_and_leaves_the_terminal_as_it_was(simulated: Fallow, end: str | signal.Signals, code: int) -> None:
+    with on_terminal(simulated) as terminal:
+        terminal.until(lambda shown: "you can have" in shown and "End" in shown)
+        if isinstance(end, str):
+            terminal.type(end)
         else:
             terminal.process.send_signal(end)
         assert terminal.ended() == code
-        assert terminal.is_restored
-    finally:
-        terminal.close()
+        assert terminal.is_as_before
+        assert terminal.shown.rfind(LEFT_ALTERNATE_SCREEN) > terminal.shown.rfind(ENTERED_ALTERNATE_SCREEN)
 
 
 def test_without_a_terminal_it_names_the_command_for_that(simulated: Fallow) -> None:
     done = simulated("top")
     assert done.returncode == 2
     assert "use fallow status --watch" in done.stderr
-    terminal = Terminal(simulated, TERM="dumb")
-    try:
+    with on_terminal(simulated, kind="dumb") as terminal:
         assert terminal.ended() == 2
-        assert b"use fallow status --watch" in terminal.shown
-    finally:
-        terminal.close()
+        assert "use fallow status --watch" in terminal.shown
 
 
 @pytest.mark.parametrize("words", [["9"], ["--activity", "sleepy"], ["--sort", "luck"], ["--every", "0"]])
 def test_what_is_mistyped_is_said_before_the_screen_changes(simulated: Fallow, words: list[str]) -> None:
-    terminal = Terminal(simulated, *words)
-    try:
+    with on_terminal(simulated, *words) as terminal:
         assert terminal.ended() == 2
         assert ENTERED_ALTERNATE_SCREEN not in terminal.shown
-    finally:
-        terminal.close()
