@@ -45,8 +45,6 @@ def test_every_sentence_is_of_a_reason_in_the_code() -> None:
         (Reason("held_unseen", used_bytes=2**30), "1.0 GiB held by no visible process, nothing runs"),
         (Reason("no_process_ran", processes=1), "held by 1 process, none of which ran anything"),
         (Reason("no_process_ran", processes=2), "held by 2 processes, none of which ran anything"),
-        (Reason("failed_before", found="x", failed_times=1), "x; failed once before"),
-        (Reason("failed_before", found="x", failed_times=3), "x; failed 3 times before"),
         (Reason("samples", mean=0.5, peak=1.0, seconds=13.7), "50% on average, 100% at most in the last 14 s"),
     ],
 )

@@ -97,4 +97,4 @@ def test_a_card_whose_processes_cannot_be_read_is_said_and_nothing_is_stopped(fa
 
 def test_without_a_driver_it_is_69(fallow: Fallow, world: World) -> None:
     world.fault("nvmlInit", never=True)
-    assert fallow("stop", "all", "--yes", FALLOW_DRIVER_TIMEOUT="0.02").returncode == 69
+    assert fallow.process("stop", "all", "--yes", FALLOW_DRIVER_TIMEOUT="0.02").returncode == 69

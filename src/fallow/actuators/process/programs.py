@@ -69,8 +69,12 @@ def run(
     limit_s: float,
     stdin: bytes = b"",
     most_bytes: int = MOST_BYTES,
+    called_off: int | None = None,
 ) -> Ran:
-    """Run a program to its end; raise CommandNotFound or CannotRun if it cannot be started."""
+    """Run a program to its end; raise CommandNotFound or CannotRun if it cannot be started.
+
+    It is killed as soon as the descriptor `called_off` can be read.
+    """
     from subprocess import PIPE, Popen, TimeoutExpired  # noqa: PLC0415  `pick` and `run` start no other program
 
     path, until_s = spawn.find(command, environ), time.monotonic() + limit_s
@@ -85,7 +89,7 @@ def run(
             raise spawn.failure(path, error) from None
     pidfd, pipes = os.pidfd_open(process.pid), [pipe for pipe in (process.stdout, process.stderr) if pipe is not None]
     try:
-        output, errors = _read(process, pidfd, [pipe.fileno() for pipe in pipes], until_s, most_bytes)
+        output, errors = _read(process, pidfd, [pipe.fileno() for pipe in pipes], until_s, most_bytes, called_off)
         code = process.returncode
     finally:
         for pipe in pipes:
@@ -103,7 +107,12 @@ def run(
 
 
 def _read(
-    process: "Popen[bytes]", pidfd: int, pipes: Sequence[int], until_s: float, most_bytes: int
+    process: "Popen[bytes]",
+    pidfd: int,
+    pipes: Sequence[int],
+    until_s: float,
+    most_bytes: int,
+    called_off: int | None,
 ) -> list[bytearray]:
     """Return what the program prints until it ends, its time is over, or it has printed too much."""
     printed = {fd: bytearray() for fd in pipes}
@@ -111,11 +120,14 @@ def _read(
     for fd in (pidfd, *pipes):
         os.set_blocking(fd, False)
         poll.register(fd, select.POLLIN)
+    if called_off is not None:
+        poll.register(called_off, select.POLLIN)
     while process.returncode is None and max(map(len, printed.values())) <= most_bytes:
         left_s = until_s - time.monotonic()
         if left_s <= 0:
             break
-        poll.poll(left_s * 1000)
+        if (called_off, select.POLLIN) in poll.poll(left_s * 1000):
+            break
         process.poll()  # before what it has printed is read: then nothing comes after its end
         for fd in tuple(still_open):
             with suppress(BlockingIOError):
@@ -130,11 +142,16 @@ def _read(
 def run_many(
     commands: Sequence[Sequence[str]], environ: Mapping[str, str], limit_s: float, most_bytes: int = MOST_BYTES
 ) -> list[Ran]:
-    """Run programs side by side, 32 at a time; return how each ended, in the same order."""
+    """Run programs side by side, 32 at a time; return how each ended, in the same order. Ctrl-C kills all of them."""
     from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415  loaded only to ask many hosts
 
-    with ThreadPoolExecutor(_AT_ONCE) as pool:
-        return list(pool.map(lambda command: run(command, environ, limit_s, b"", most_bytes), commands))
+    with FileIO(os.eventfd(0), "r+") as called_off, ThreadPoolExecutor(_AT_ONCE) as pool:
+        off = called_off.fileno()
+        try:
+            return list(pool.map(lambda each: run(each, environ, limit_s, b"", most_bytes, off), commands))
+        except BaseException:
+            os.eventfd_write(off, 1)
+            raise
 
 
 def ask(
