@@ -19,8 +19,8 @@ from fallow.core.findings import Event
 from fallow.core.ports import Clock
 from fallow.core.protections import parse_target
 from fallow.engine.config.load import load
-from fallow.engine.daemon.build import Actuators
 from fallow.engine.daemon.loop import Daemon
+from fallow.engine.daemon.parts import Actuators
 from fallow.engine.daemon.publisher import Publisher
 from fallow.engine.fill.filler import Start
 from fallow.engine.history.run import Run

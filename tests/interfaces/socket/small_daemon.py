@@ -8,24 +8,21 @@ STOPS_OF_TEST after how many seconds a rule of it stops the job on GPU 2.
 import os
 import sys
 import threading
+from concurrent.futures import Future
 
-from fallow.actuators.claims.folder import ClaimFolder, folder_path
-from fallow.actuators.claims.protections import ProtectionFolder
 from fallow.core.board import Board, Counting, Counts
 from fallow.core.cluster import ClusterBoard
 from fallow.core.findings import Verdict
 from fallow.engine.client.socket_path import own_socket
+from fallow.engine.config.model import Machine
 from fallow.engine.daemon.publisher import Publisher
-from fallow.engine.daemon.reload import Reloaded, Requests
 from fallow.engine.daemon.sources import Sources
 from fallow.engine.history.journal import open_journal
 from fallow.engine.history.reader import open_history
 from fallow.engine.machine.clock import SystemClock
 from fallow.engine.machine.observe import watch
 from fallow.engine.machine.world import World
-from fallow.engine.park.wishes import WakeWish, Woken
 from fallow.interfaces.server_thread import ServerThread
-from fallow.readers.accounts import user_name
 from tests.interfaces.web import clusters
 from tests.places import LIMIT_S
 from tests.reasons import said
@@ -70,19 +67,14 @@ class SmallDaemon:
         return getattr(clusters, name)(wall_s - float(old_s or 0)) if name else None
 
     def answer(self) -> None:
-        folder = ClaimFolder(folder_path(os.environ))
         sources = Sources(
+            self.world,
             self.publisher,
             self.journal.last,
             lambda: open_history(self.world.state_folder),
-            ProtectionFolder(folder, user_name, self.world.proc),
-            self.world.proc,
-            SystemClock(),
-            self.world.simulated,
-            lambda: Requests[None, Reloaded]().ask(None),
-            Requests[WakeWish, Woken]().ask,
-            lambda: (),
-            lambda: EVERY_S,
+            lambda: Machine.model_construct(every=EVERY_S),
+            Future,
+            lambda _: Future(),
         )
         ServerThread(own_socket(os.environ), sources, lambda _: None, complain)
         print("ready", flush=True)

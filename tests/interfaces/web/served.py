@@ -6,29 +6,26 @@ import json
 import pathlib
 import threading
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future
 from contextlib import contextmanager
 from typing import Any
 
-from fallow.actuators.claims.folder import ClaimFolder
-from fallow.actuators.claims.protections import ProtectionFolder
 from fallow.core.value import replace
 from fallow.engine.config.listen_address import Address
+from fallow.engine.config.model import Machine
 from fallow.engine.config.persons import KnownPerson
 from fallow.engine.daemon.publisher import Publisher
-from fallow.engine.daemon.reload import Reloaded, Requests
 from fallow.engine.daemon.sources import Sources
 from fallow.engine.history.journal import Journal
 from fallow.engine.history.reader import HistoryReader, open_history
 from fallow.engine.machine.clock import SystemClock
-from fallow.engine.park.wishes import WakeWish, Woken
+from fallow.engine.machine.world import World
 from fallow.engine.stop.for_person import StopsForPersons
 from fallow.interfaces.web.access import PageAccess
 from fallow.interfaces.web.app import make_app
 from fallow.interfaces.web.server import HttpServer, bound, listen
 from fallow.interfaces.web.sessions import Sessions
 from fallow.interfaces.web.settings import Settings, checked
-from fallow.readers.accounts import user_name
-from fallow.readers.proc import Proc
 from fallow.readers.secret import hashed
 from tests.places import LIMIT_S
 
@@ -115,22 +112,17 @@ def built(
     test is about that.
     """
     home.mkdir(exist_ok=True)
-    folder = ClaimFolder(str(home / "claims"))
-    state, made_clock, proc, reloads = str(home / "state"), clock or SystemClock(), Proc(), Requests[None, Reloaded]()
+    state, made_clock = str(home / "state"), clock or SystemClock()
     sources = Sources(
+        World({"FALLOW_CLAIM_DIR": str(home / "claims")}, clock=made_clock),
         boards,
         Journal(state, made_clock.wall_s, print).last,
         lambda: past(state),
-        ProtectionFolder(folder, user_name, proc),
-        proc,
-        made_clock,
-        None,
-        lambda: reloads.ask(None),
-        Requests[WakeWish, Woken]().ask,
-        lambda: (),
-        lambda: every_s,
+        lambda: Machine.model_construct(every=every_s),
+        Future,
+        lambda _: Future(),
+        stops=stops,
     )
-    sources.stops = stops
     listening = listen(Address("127.0.0.1", 0))
     address = bound(Address("127.0.0.1", 0), listening)
     token_hash = None if token is None else hashed(token)
@@ -140,8 +132,7 @@ def built(
     try:
         yield Built(HttpServer(access, listening), address, app)
     finally:
-        folder.close()
-        reloads.close()
+        sources.folder.close()
 
 
 @contextmanager

@@ -4,6 +4,7 @@ import os
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
+from fallow.actuators.claims.folder import ClaimFolder, folder_path
 from fallow.actuators.claims.protections import ProtectionFolder
 from fallow.actuators.host.as_user import in_the_name_of
 from fallow.core.board import Board
@@ -13,17 +14,18 @@ from fallow.core.gpu import Gpu
 from fallow.core.interval import Interval
 from fallow.core.money import Prices
 from fallow.core.parked import ParkedJob
-from fallow.core.ports import Clock
 from fallow.core.process import ProcessTable
 from fallow.core.protections import OneClusterJob, OneProcess, Protection, Target, parse_target, reason_of
 from fallow.core.value import value
 from fallow.core.visibility import ANYBODY, Viewer
 from fallow.engine.allocate.subjects import OF_ANOTHER, TO_PROTECT, job_subject, target_of
+from fallow.engine.config.model import Machine
+from fallow.engine.daemon.calls import Reloaded
 from fallow.engine.daemon.publisher import Publisher
-from fallow.engine.daemon.reload import Reloaded
 from fallow.engine.history.reader import HistoryReader
 from fallow.engine.history.report import Report
 from fallow.engine.machine.local_zone import LocalZone
+from fallow.engine.machine.world import World
 from fallow.engine.park.wishes import WakeWish, Woken
 from fallow.engine.stop.for_person import StopsForPersons
 from fallow.readers.accounts import group_number, user_name
@@ -70,43 +72,38 @@ class Sources:
 
     def __init__(
         self,
+        world: World,
         publisher: Publisher,
         events: Callable[[str | None, int], list[Event]],
         past: Callable[[], HistoryReader | None],
-        protections: ProtectionFolder,
-        table: ProcessTable,
-        clock: Clock,
-        simulated: str | None,
+        machine: Callable[[], Machine],
         reload: Callable[[], "Future[Reloaded]"],
         wake: Callable[[WakeWish], "Future[Woken]"],
-        parked: Callable[[], tuple[ParkedJob, ...]],
-        every_s: Callable[[], float],
+        parked: Callable[[], tuple[ParkedJob, ...]] = lambda: (),
+        stops: StopsForPersons | None = None,
     ) -> None:
-        """`protections` is used by the serving thread alone: the policies have their own.
-
-        `past` opens history for one question, since another config may open it again; None if none is kept.
-        """
+        """`past` opens history for one question, since another config may open it again; None if none is kept."""
         self.publisher = publisher
-        self.clock = clock
-        self.simulated = simulated
+        self.clock = world.clock
+        self.simulated = world.simulated
         """The simulated machine, as `--simulate` names it; None for a real one."""
-        self.user = user_name(os.geteuid())
+        self.user = world.user
         """The user that the daemon runs as; protections are placed in their name through the page."""
         self.events = events
         """Return the last events about a GPU or a process, newest first; without a key, about anything."""
         self.past = past
-        self._protections = protections
-        self._table = table
-        self._reload = reload
-        self._wake = wake
+        self.machine = machine
+        """Return the section [machine] of the config in force."""
         self.parked = parked
         """Return the jobs that are parked now, or on their way."""
-        self.every_s = every_s
-        """How often the daemon looks, by the config in force."""
-        self.operators: Callable[[], str | None] = lambda: None
-        """Return the group whose members may do what only root may, by the config in force; None if there is none."""
-        self.stops: StopsForPersons | None = None
+        self.stops = stops
         """Stops jobs as the persons of the page; None where nobody can."""
+        self.folder = ClaimFolder(folder_path(world.environ))
+        """The claim folder, opened for the serving thread alone."""
+        self._protections = ProtectionFolder(self.folder, user_name, world.proc)
+        self._table: ProcessTable = world.proc
+        self._reload = reload
+        self._wake = wake
 
     def board(self) -> Board | None:
         """Return what was seen at the last tick; None before the first."""
@@ -181,7 +178,7 @@ class Sources:
 
     def _is_operator(self, peer: Peer | None) -> bool:
         """Return whether the caller is in the group of the operators, by the kernel; a missing group has nobody."""
-        name = self.operators()
+        name = self.machine().operators
         if name is None or peer is None or peer.uid == _UNMAPPED or not peer.groups:
             return False
         number = group_number(name)

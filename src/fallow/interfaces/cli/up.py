@@ -9,8 +9,6 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from fallow.actuators.claims.folder import ClaimFolder, folder_path
-from fallow.actuators.claims.protections import ProtectionFolder
 from fallow.actuators.host.resource_limits import raise_own_limits, share_one_heap
 from fallow.actuators.host.single_instance import Instance
 from fallow.actuators.process.signals import die_of
@@ -22,7 +20,6 @@ from fallow.engine.machine.world import World
 from fallow.interfaces.cli.options import Parser, takes
 from fallow.interfaces.signals import unstoppable
 from fallow.interfaces.stderr import Stderr
-from fallow.readers.accounts import user_name
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
@@ -183,22 +180,17 @@ def _serve(
             voice.error(f"there is no page: {error}")
             return None
 
-    folder = ClaimFolder(folder_path(world.environ))
     sources = Sources(
+        world,
         publisher,
         daemon.journal.last,
         daemon.past,
-        ProtectionFolder(folder, user_name, world.proc),  # only the server's thread uses it
-        world.proc,
-        world.clock,
-        world.simulated,
-        lambda: daemon.reloads.ask(None),
-        daemon.wakes.ask,
+        lambda: daemon.config.machine,
+        lambda: daemon.calls.ask(daemon.reload),
+        lambda wish: daemon.calls.ask(partial(daemon.wake, wish)),
         lambda: daemon.parking.jobs,
-        lambda: daemon.config.machine.every,
+        StopsForPersons(world, daemon.journal),
     )
-    sources.operators = lambda: daemon.config.machine.operators
-    sources.stops = StopsForPersons(world, daemon.journal)
     return ServerThread(socket, sources, page, voice.note)
 
 

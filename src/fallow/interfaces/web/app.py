@@ -43,7 +43,7 @@ class Pulse:
 
     def __init__(self, sources: Sources) -> None:
         self._clock = sources.clock
-        self._every_s = sources.every_s
+        self._machine = sources.machine
         self._beat_s: float | None = None
 
     def beat(self) -> None:
@@ -56,7 +56,7 @@ class Pulse:
         if self._beat_s is None:
             return "no GPU has been looked at yet"
         silent_s = self._clock.monotonic_s() - self._beat_s
-        patience_s = max(_LEAST_TO_LIVE_S, _TICKS_TO_LIVE * self._every_s())
+        patience_s = max(_LEAST_TO_LIVE_S, _TICKS_TO_LIVE * self._machine().every)
         return f"nobody has looked at the GPUs for {silent_s:.0f} s" if silent_s > patience_s else None
 
 

@@ -105,7 +105,7 @@ class Renderer:
 
     async def parts(self) -> Parts:
         """Return all parts as they are now."""
-        board, next_s = self._sources.board(), FIGURES_EVERY_S + self._sources.every_s()
+        board, next_s = self._sources.board(), FIGURES_EVERY_S + self._sources.machine().every
         if board is None:
             return Parts("", {}, "", {}, {}, next_s)
         uuids = tuple(gpu.uuid for gpu in board.status.gpus if isinstance(gpu.uuid, str))
