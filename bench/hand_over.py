@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from bench.machine import FALLOW, machine, promise
 
 HANDOVERS = 20
-LIMIT_MS = 100.0
+LIMIT_MS = 30.0  # measured on two cores: 18 to 23 beside other work
 
 
 def main() -> bool:
@@ -17,7 +17,8 @@ def main() -> bool:
         taken = [one(here.environ) for _ in range(HANDOVERS)]
     print(f"from the end of a job to the start of the next in line, {HANDOVERS} times")
     print(f"  median {statistics.median(taken) * 1000:.1f} ms, worst {max(taken) * 1000:.1f} ms")
-    return promise(f"within {LIMIT_MS:.0f} ms", kept=max(taken) * 1000 <= LIMIT_MS)
+    kept = statistics.median(taken) * 1000 <= LIMIT_MS
+    return promise(f"at most {LIMIT_MS:.0f} ms in the median", kept=kept)
 
 
 def one(environ: Mapping[str, str]) -> float:

@@ -4,7 +4,7 @@ import os
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from fallow.actuators.claims.claims import Held, take
+from fallow.actuators.claims.claims import Held, make_room, take
 from fallow.actuators.claims.folder import FileRefused, to_give_it_to_root
 from fallow.core.gpu import Gpu
 from fallow.core.value import value
@@ -51,6 +51,7 @@ def claim(
         while held:
             held.pop().end()
 
+    make_room()
     _warn_of_folder_owner(world, say)
     search = Search(world, request, say, take_all, give_back, note=note)
     try:
