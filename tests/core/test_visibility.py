@@ -111,25 +111,6 @@ def test_root_reads_everything_and_whom_nobody_knows_reads_names(status: Status)
         assert shown == (program_name(line) if isinstance(line, str) and line else line)
 
 
-@given(statuses(), USERS, USERS)
-def test_to_look_through_another_s_eyes_shows_nothing_more(status: Status, one: str, other: str) -> None:
-    through = seen_by(seen_by(status, Viewer(one)), Viewer(other))
-    own = seen_by(status, Viewer(other))
-    for (owner, line), (_, shown) in zip(words_of(own), words_of(through), strict=True):
-        assert shown in (line, program_name(str(line))), owner
-
-
-def test_of_a_holder_whose_owner_is_not_known_everybody_but_root_reads_the_name() -> None:
-    (gpu,) = seen_by(_status_of(Holder(7, 1, user=Unknown("gone"), command=f"x {SECRET}")), Viewer("ada")).gpus
-    assert not isinstance(gpu.holders, Unknown)
-    assert gpu.holders[0].command == "x"
-
-
-def _status_of(holder: Holder) -> Status:
-    facts = {name: getattr(held(), name) for name in fields(Gpu)} | {"holders": (holder,)}
-    return Status("host", False, 0.0, (GpuStatus(**facts),))
-
-
 def test_what_history_has_from_before_is_cut_the_same_way_and_names_that_are_no_commands_stay() -> None:
     jobs = (
         "python a.py",

@@ -13,7 +13,6 @@ from fallow.core.units import is_number
 from fallow.core.unknown import Unknown
 
 _UUID_BEGIN = re.compile(r"(gpu|mig)-|[0-9a-f]{6}")
-_MIG_PATH_PARTS = 3  # MIG-GPU-<uuid>/<gpu instance>/<compute instance>, as drivers before 470 wrote it
 
 
 def select(text: str, gpus: Sequence[Gpu]) -> tuple[Gpu, ...]:
@@ -97,18 +96,8 @@ def _by_uuid_prefix(word: str, gpus: Sequence[Gpu]) -> list[Gpu]:
 
 def _visible_one(word: str, gpus: Sequence[Gpu]) -> Gpu | None:
     if is_number(word):
-        found = [gpu for gpu in gpus if gpu.index == int(word)]
-        # CUDA shows a card in MIG mode as its first instance.
-        return found[0] if found else None
+        return next((gpu for gpu in gpus if gpu.index == int(word)), None)  # of a card in MIG mode the first instance
     if not word.startswith(("GPU-", "MIG-")):
-        return None
-    parts = word.split("/")
-    if len(parts) == _MIG_PATH_PARTS:
-        parent, instance = parts[0].removeprefix("MIG-"), parts[1]
-        for gpu in gpus:
-            place = gpu.mig
-            if place is not None and place.parent_uuid == parent and str(place.gpu_instance) == instance:
-                return gpu
         return None
     fits = [gpu for gpu in gpus if not isinstance(gpu.uuid, Unknown) and gpu.uuid.startswith(word)]
     if len(fits) == 1:

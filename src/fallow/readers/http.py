@@ -45,21 +45,21 @@ class LocalHttp:
         self, to: Endpoint, method: str, target: str, headers: Mapping[str, str], limit_s: float
     ) -> HttpAnswer | Unknown:
         """Return the answer of the server, or why there is none."""
-        deadline = _Deadline(self._clock, limit_s)
-        where = _place(to)
+        exchange = _Exchange(self._clock, limit_s, _MOST_BYTES)
+        whose = f"the server at {to.path}" if to.named_by is None else f"the server of user {to.named_by}"
+        where = f"the server at port {to.port}" if to.port else whose  # for everybody to read: not a user's path
         try:
-            words = _question(method, target, "localhost", headers)
+            question = _question(method, target, "localhost", headers)
             # A port may change hands, so it must have been the same user's before and after the connection.
             before = listener_of(to.port) if to.port else None
             if before is not None and before not in to.users:
-                return _of_another(where, before)
+                return Unknown(f"{where} belongs to user {before}")
             with self._connected(to, limit_s) as connection:
                 user = _peer(connection) if to.path else listener_of(to.port)
                 if user not in to.users or (to.port and before != user):
-                    return _of_another(where, user)
-                # The kernel said whose server it is, so its certificate does not matter.
-                with deadline.secured(connection, _any_server(), None) if to.tls else connection as ready:
-                    return _answer(ready, words, method, deadline, _MOST_BYTES)
+                    return Unknown(f"{where} belongs to {'an unknown user' if user is None else f'user {user}'}")
+                with exchange.secured(connection, _any_server()) if to.tls else connection as ready:
+                    return exchange.answer(ready, question, method)
         except _REFUSALS as error:
             if to.named_by is None or isinstance(error, TimeoutError):
                 return _not_asked(where, error, limit_s)
@@ -109,40 +109,66 @@ class RemoteHttp:
         self, method: str, target: str, headers: Mapping[str, str], limit_s: float, body: bytes = b""
     ) -> HttpAnswer | Unknown:
         """Return the answer of the server, or why there is none."""
-        deadline = _Deadline(self._clock, limit_s)
+        exchange = _Exchange(self._clock, limit_s, self._most_bytes)
         to, host = self._to, self._to.hostname
         try:
             if self._token_file:
                 headers = {**headers, "Authorization": f"Bearer {read_secret(self._token_file)}"}
-            words = _question(method, f"{to.path}{target}", to.netloc, headers, body)
+            question = _question(method, f"{to.path}{target}", to.netloc, headers, body)
             with socket.create_connection((host, self._port), max(0.001, limit_s)) as connection:
                 if to.scheme == "http":
                     _refuse_strangers(connection)
-                    return _answer(connection, words, method, deadline, self._most_bytes)
-                with deadline.secured(connection, ssl.create_default_context(), host) as ready:
-                    return _answer(ready, words, method, deadline, self._most_bytes)
+                    return exchange.answer(connection, question, method)
+                with exchange.secured(connection, ssl.create_default_context(), host) as ready:
+                    return exchange.answer(ready, question, method)
         except _REFUSALS as error:
             return _not_asked(to.geturl(), error, limit_s)
 
 
-class _Deadline:
-    """The moment at which an answer must be there."""
+class _Exchange:
+    """One question and its answer, which must be there at one moment and be no longer than a limit."""
 
-    def __init__(self, clock: Clock, limit_s: float) -> None:
+    def __init__(self, clock: Clock, limit_s: float, most_bytes: int) -> None:
         self._clock = clock
         self._until_s = clock.monotonic_s() + limit_s
+        self._most_bytes = most_bytes
 
-    def limit(self, connection: socket.socket) -> None:
-        """Let the next step on this connection take no longer than is left."""
+    def secured(self, connection: socket.socket, tls: ssl.SSLContext, host: str | None = None) -> ssl.SSLSocket:
+        """Return the connection with TLS on it."""
+        self._limit(connection)
+        return tls.wrap_socket(connection, server_hostname=host)
+
+    def answer(self, connection: socket.socket, question: bytes, method: str) -> HttpAnswer:
+        """Send the question, and return everything that the server answers until it closes the connection."""
+        self._limit(connection)
+        connection.sendall(question)
+        received = _Received()
+        while chunk := self._chunk(connection):
+            received.write(chunk)
+            if received.tell() > self._most_bytes:
+                raise ValueError("its answer does not end")
+        received.seek(0)
+        response = HTTPResponse(received, method=method)  # type: ignore[arg-type]
+        response.begin()
+        return HttpAnswer(response.status, response.read())
+
+    def _chunk(self, connection: socket.socket) -> bytes:
+        self._limit(connection)
+        return connection.recv(_CHUNK_BYTES)
+
+    def _limit(self, connection: socket.socket) -> None:
         left_s = self._until_s - self._clock.monotonic_s()
         if left_s <= 0:
             raise TimeoutError
         connection.settimeout(left_s)
 
-    def secured(self, connection: socket.socket, tls: ssl.SSLContext, host: str | None) -> ssl.SSLSocket:
-        """Return the connection with TLS on it."""
-        self.limit(connection)
-        return tls.wrap_socket(connection, server_hostname=host)
+
+class _Received(io.BytesIO):
+    """An answer that has arrived, in the form that http.client reads."""
+
+    def makefile(self, _: str) -> io.BytesIO:
+        """Return the bytes as a file."""
+        return self
 
 
 def only_ours(user: int) -> AbstractContextManager[None]:
@@ -161,48 +187,11 @@ def _question(method: str, target: str, host: str, headers: Mapping[str, str], b
     return "\r\n".join([*lines, "", ""]).encode() + body
 
 
-def _answer(connection: socket.socket, words: bytes, method: str, deadline: _Deadline, most_bytes: int) -> HttpAnswer:
-    """Send a question, and return everything that the server answers until it closes the connection."""
-    deadline.limit(connection)
-    connection.sendall(words)
-    received = bytearray()
-    while True:
-        deadline.limit(connection)
-        chunk = connection.recv(_CHUNK_BYTES)
-        if not chunk:
-            break
-        received += chunk
-        if len(received) > most_bytes:
-            raise ValueError("its answer does not end")
-    response = HTTPResponse(_Received(received), method=method)  # type: ignore[arg-type]
-    response.begin()
-    return HttpAnswer(response.status, response.read())
-
-
-class _Received(io.BytesIO):
-    """An answer that has arrived, in the form that http.client reads."""
-
-    def makefile(self, _: str) -> io.BytesIO:
-        """Return the bytes as a file."""
-        return self
-
-
 def _not_asked(where: str, error: Exception, limit_s: float) -> Unknown:
     if isinstance(error, TimeoutError):
         return Unknown(f"{where} did not answer within {limit_s:g} s")
     why = (isinstance(error, OSError) and error.strerror) or str(error) or type(error).__name__
     return Unknown(f"{where} cannot be asked: {printable(why)[:_LONGEST_COMPLAINT]}")
-
-
-def _of_another(where: str, user: int | None) -> Unknown:
-    return Unknown(f"{where} belongs to {'an unknown user' if user is None else f'user {user}'}")
-
-
-def _place(to: Endpoint) -> str:
-    """Return where the server is, for everybody to read: not the path of a user."""
-    if to.port:
-        return f"the server at port {to.port}"
-    return f"the server at {to.path}" if to.named_by is None else f"the server of user {to.named_by}"
 
 
 def _any_server() -> ssl.SSLContext:
