@@ -13,6 +13,7 @@ from fallow.core.owner import NO_OWNER, Owner, OwnerKind
 from fallow.core.unknown import Unknown
 from fallow.readers.proc import PAGE_BYTES, Proc
 from tests.places import LIMIT_S
+from tests.waiting import end
 
 CONTAINER = "3f2b" * 16
 POD = "1b2c3d4e-0000-1111-2222-333344445555"
@@ -53,65 +54,48 @@ def test_birth_parent_cpu_and_memory_are_read_past_a_name_with_parentheses(root:
     assert (stat.parent, stat.birth, stat.cpu_ticks, stat.resident_bytes) == (7, 12345, 300, 25 * PAGE_BYTES)
 
 
-def test_a_process_that_is_not_there_has_no_stat(root: pathlib.Path) -> None:
-    assert Proc(str(root)).stat(1) is None
-
-
 def test_a_holder_that_proc_does_not_have_is_still_a_holder(root: pathlib.Path) -> None:
+    assert Proc(str(root)).stat(999) is None
     holder = described(root, pid=999)
     assert holder.pid == 999
     assert isinstance(holder.user, Unknown)
     assert "another pid namespace" in holder.user.why
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
-        f"0::/docker/{CONTAINER}",
-        f"0::/system.slice/docker-{CONTAINER}.scope",
-        f"12:memory:/docker/{CONTAINER}",
-        f"0::/machine.slice/libpod-{CONTAINER}.scope/container",
-    ],
-)
-def test_a_container_is_known_by_its_cgroup(root: pathlib.Path, path: str) -> None:
-    add(root, 42, cgroup=path.encode())
-    owner = described(root).owner
-    assert isinstance(owner, Owner)
-    assert (owner.kind, owner.id, owner.manager) == (OwnerKind.CONTAINER, CONTAINER, None)
+IN_CONTAINER, IN_POD, IN_SLURM = (OwnerKind.CONTAINER, CONTAINER), (OwnerKind.POD, POD), (OwnerKind.SLURM, "31337")
+POD_ = POD.replace("-", "_")
 
 
 @pytest.mark.parametrize(
-    "path",
+    ("owner", "path"),
     [
-        f"0::/kubepods/besteffort/pod{POD}/{CONTAINER}",
-        f"0::/kubepods.slice/kubepods-besteffort-pod{POD.replace('-', '_')}.slice/crio-{CONTAINER}.scope",
-        f"0::/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod{POD.replace('-', '_')}.slice/x.scope",
-        f"0::/kubelet.slice/kubelet-kubepods.slice/kubelet-kubepods-pod{POD.replace('-', '_')}.slice/x.scope",
-        f"0::/system.slice/containerd.service/kubepods-besteffort-pod{POD.replace('-', '_')}.slice:cri-containerd:x",
+        (IN_CONTAINER, f"0::/docker/{CONTAINER}"),
+        (IN_CONTAINER, f"0::/system.slice/docker-{CONTAINER}.scope"),
+        (IN_CONTAINER, f"12:memory:/docker/{CONTAINER}"),
+        (IN_CONTAINER, f"0::/machine.slice/libpod-{CONTAINER}.scope/container"),
+        (IN_POD, f"0::/kubepods/besteffort/pod{POD}/{CONTAINER}"),
+        (IN_POD, f"0::/kubepods.slice/kubepods-besteffort-pod{POD_}.slice/crio-{CONTAINER}.scope"),
+        (IN_POD, f"0::/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod{POD_}.slice/x.scope"),
+        (IN_POD, f"0::/kubelet.slice/kubelet-kubepods.slice/kubelet-kubepods-pod{POD_}.slice/x.scope"),
+        (IN_POD, f"0::/system.slice/containerd.service/kubepods-besteffort-pod{POD_}.slice:cri-containerd:x"),
         # as a daemon in a container with a cgroup namespace of its own is shown them
-        f"0::/../../kubepods-besteffort-pod{POD.replace('-', '_')}.slice/crio-{CONTAINER}.scope",
-        f"0::/../../../burstable/pod{POD}/{CONTAINER}",
-        f"4:memory:/../../pod{POD}/{CONTAINER}",
+        (IN_POD, f"0::/../../kubepods-besteffort-pod{POD_}.slice/crio-{CONTAINER}.scope"),
+        (IN_POD, f"0::/../../../burstable/pod{POD}/{CONTAINER}"),
+        (IN_POD, f"4:memory:/../../pod{POD}/{CONTAINER}"),
+        (IN_SLURM, "0::/system.slice/slurmstepd.scope/job_31337/step_0/user/task_0"),
+        (IN_SLURM, "9:devices:/slurm/uid_1000/job_31337/step_batch"),
+        (IN_SLURM, "9:devices:/slurm_n1/uid_1000/job_31337/step_batch"),
+        (IN_SLURM, "0::/system.slice/n1_slurmstepd.scope/job_31337/step_0/user/task_0"),
+        (IN_SLURM, "0::/../slurmstepd.scope/job_31337/step_0/user/task_0"),
     ],
 )
-def test_a_kubernetes_pod_is_known_by_its_cgroup(root: pathlib.Path, path: str) -> None:
+def test_a_container_a_pod_and_a_slurm_job_are_known_by_their_cgroups(
+    root: pathlib.Path, owner: tuple[OwnerKind, str], path: str
+) -> None:
     add(root, 42, cgroup=path.encode())
-    assert described(root).owner == Owner(OwnerKind.POD, POD, POD)
-
-
-@pytest.mark.parametrize(
-    "path",
-    [
-        "0::/system.slice/slurmstepd.scope/job_31337/step_0/user/task_0",
-        "9:devices:/slurm/uid_1000/job_31337/step_batch",
-        "9:devices:/slurm_n1/uid_1000/job_31337/step_batch",
-        "0::/system.slice/n1_slurmstepd.scope/job_31337/step_0/user/task_0",
-        "0::/../slurmstepd.scope/job_31337/step_0/user/task_0",
-    ],
-)
-def test_a_slurm_job_is_known_by_its_cgroup(root: pathlib.Path, path: str) -> None:
-    add(root, 42, cgroup=path.encode())
-    assert described(root).owner == Owner(OwnerKind.SLURM, "31337", "31337")
+    found = described(root).owner
+    assert isinstance(found, Owner)
+    assert (found.kind, found.id, found.manager) == (*owner, None)
 
 
 @pytest.mark.parametrize(
@@ -166,30 +150,20 @@ def test_a_cgroup_with_the_name_of_an_option_or_a_pattern_is_no_service(
     assert (owner.kind, owner.id) == (OwnerKind.SERVICE, "app-gpu@1\\x2d.service")
 
 
-def test_a_plain_process_is_in_no_container_job_or_pod(root: pathlib.Path) -> None:
+def test_a_plain_process_has_no_owner_and_one_without_a_command_line_is_named_in_brackets(root: pathlib.Path) -> None:
     add(root, 42)
-    holder = described(root)
-    assert holder.owner == NO_OWNER
-    assert holder.command == "python train.py"
+    add(root, 43, cmdline=b"", comm=b"kworker/0\n")
+    assert (described(root).owner, described(root).command) == (NO_OWNER, "python train.py")
+    assert described(root, 43).command == "[kworker/0]"
 
 
-def test_a_process_without_a_command_line_is_named_in_brackets(root: pathlib.Path) -> None:
-    add(root, 42, cmdline=b"", comm=b"kworker/0\n")
-    assert described(root).command == "[kworker/0]"
-
-
-def test_the_tree_below_a_process_is_found_parents_first(root: pathlib.Path) -> None:
-    for pid, parent in ((10, 1), (11, 10), (12, 11), (13, 10), (20, 1)):
+def test_the_tree_below_a_process_is_found_parents_first_and_what_is_above_it_to_the_top(root: pathlib.Path) -> None:
+    for pid, parent in ((1, 0), (10, 1), (11, 10), (12, 11), (13, 10), (20, 1)):
         add(root, pid, parent=parent)
     found = [stat.pid for stat in Proc(str(root)).descendants(10)]
     assert sorted(found) == [11, 12, 13]
     assert found.index(11) < found.index(12)
-
-
-def test_the_ancestors_of_a_process_end_at_the_top(root: pathlib.Path) -> None:
-    for pid, parent in ((1, 0), (10, 1), (11, 10)):
-        add(root, pid, parent=parent)
-    assert list(Proc(str(root)).ancestors(11)) == [10, 1]
+    assert list(Proc(str(root)).ancestors(12)) == [11, 10, 1]
 
 
 def test_a_process_that_is_being_reaped_has_no_lineage_and_is_nobodys_ancestor(root: pathlib.Path) -> None:
@@ -247,3 +221,36 @@ def test_a_process_with_the_mounts_of_the_first_process_is_in_no_container_thoug
     os.link(tmp_path / "1/ns/mnt", tmp_path / "7/ns/mnt")
     found = {pid: Proc(str(tmp_path)).is_in_no_container(pid) for pid in (1, 7, 8, 9)}
     assert found == {1: True, 7: True, 8: False, 9: False}
+
+
+def child(*words: str, **variables: str) -> "subprocess.Popen[str]":
+    command = [sys.executable, "-S", "-c", "print('up', flush=True); input()", *words]
+    made = subprocess.Popen(command, env=variables, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert made.stdout is not None
+    assert made.stdout.readline() == "up\n"
+    return made
+
+
+def test_of_a_command_line_of_a_megabyte_a_thousand_letters_are_shown() -> None:
+    """V11"""
+    process = child(*["x" * 100_000] * 12)
+    try:
+        command = Proc().describe(Holder(process.pid, 1)).command
+        assert isinstance(command, str)
+        assert command.startswith(sys.executable)
+        assert len(command) == 1001
+        assert os.path.basename(sys.executable) in Proc().called(process.pid)
+    finally:
+        end(process)
+
+
+def test_a_claim_is_found_in_an_environment_of_a_megabyte_and_not_in_the_value_of_another_variable() -> None:
+    """V11: padding must not hide a claim, and a value can hold any letters but the one that ends it."""
+    padding = {f"A{number}": "z" * 100_000 for number in range(12)}
+    process = child(
+        **padding, NOTE="\nFALLOW_CLAIM=x", XFALLOW_CLAIM="y", FALLOW_CLAIM="GPU-a,GPU-b", ZZ="z" * 70_000
+    )
+    try:
+        assert Proc().environ(process.pid) == {"FALLOW_CLAIM": "GPU-a,GPU-b"}
+    finally:
+        end(process)

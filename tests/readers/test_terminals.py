@@ -99,16 +99,11 @@ def test_a_terminal_that_cannot_be_seen_is_unknown_and_not_idle(place: Place) ->
     assert isinstance(place.people()[0].idle_s, Unknown)
 
 
-def test_a_system_without_any_source_makes_people_unknown(place: Place) -> None:
+def test_without_any_record_it_is_unknown_who_is_here_and_an_empty_one_of_logind_is_none(place: Place) -> None:
     """F25"""
     (place.root / "pts").rmdir()
     assert isinstance(place.terminals.people(), Unknown)
-
-
-def test_a_record_that_nobody_writes_to_is_no_source(place: Place) -> None:
-    """F25: an empty leftover of logind says nothing."""
     (place.root / "sessions").mkdir()
-    (place.root / "pts").rmdir()
     assert isinstance(place.terminals.people(), Unknown)
     assert place.terminals.sources() == []
 
@@ -126,17 +121,12 @@ def test_terminals_that_nothing_records_are_people(place: Place) -> None:
 SSH = "UID=5\nUSER={user}\nSERVICE=sshd\nTYPE=tty\nCLASS=user\nSTATE=active\nREMOTE=1\n"
 
 
-def test_a_session_of_ssh_without_any_terminal_counts_and_is_never_taken_for_away(place: Place) -> None:
-    """F25"""
-    place.session(7, SSH.format(user="ada"))
-    (person,) = place.people()
-    assert (person.user, person.terminal) == ("ada", None)
-    assert isinstance(person.idle_s, Unknown)
-
-
-def test_a_session_that_names_no_terminal_is_at_those_of_its_user(place: Place) -> None:
+def test_a_session_without_a_terminal_counts_if_its_user_has_none_and_is_never_taken_for_away(place: Place) -> None:
     """F25: logind does not learn the terminal of an ssh session."""
     place.session(7, SSH.format(user=ME))
+    (person,) = place.people()
+    assert (person.user, person.terminal) == (ME, None)
+    assert isinstance(person.idle_s, Unknown)
     place.touch("pts/0", ago_s=60.0)
     assert place.people() == [Person(ME, "pts/0", 60.0)]
 
