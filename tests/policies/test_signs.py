@@ -1,7 +1,5 @@
 """Signs of anybody: each alone is enough, the filler's own are none, and what is not known is no sign."""
 
-from typing import Any
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -54,21 +52,11 @@ def test_what_is_not_known_is_neither_a_sign_nor_quiet(scene: Scene) -> None:
     assert isinstance(sign(scene), Unknown)
 
 
-def test_the_fillers_own_processes_are_nobody() -> None:
-    card = held(pid=7, utilization=1.0, recent=Recent(1.0, 1.0, 1.0))
-    assert sign(Scene(card, frozenset({7}), filled=True)) is None
-
-
-def test_a_stranger_beside_the_filler_is_found_by_name() -> None:
+def test_what_a_filler_or_an_ignored_program_does_is_no_sign_and_a_stranger_beside_it_is() -> None:
+    card = idle(utilization=1.0, recent=Recent(1.0, 1.0, 1.0))
+    assert sign(Scene(card, ignored=True)) is None
     stranger = Holder(8, 2**30, user="ada", command="python train.py")
-    card = held(pid=7)
-    assert isinstance(card.holders, tuple)
-    found = sign(Scene(replace(card, holders=(*card.holders, stranger)), frozenset({7}), filled=True))
-    assert str(found) == "pid 8 of ada (python) is on GPU 0"
-
-
-def test_a_program_that_is_to_be_ignored_may_hold_and_work() -> None:
-    assert sign(Scene(held(pid=7, utilization=0.3), frozenset({7}))) is None
+    assert str(sign(Scene(replace(card, holders=(stranger,)), ignored=True))) == "pid 8 of ada (python) is on GPU 0"
 
 
 @given(st.integers(0, 1439), st.integers(0, 1439), st.integers(0, 1439))
@@ -77,9 +65,6 @@ def test_each_minute_is_either_between_two_hours_or_between_them_the_other_way(m
         assert in_hours(minute, a, b) != in_hours(minute, b, a)
 
 
-def test_a_sure_sign_is_told_before_anything_else_is_asked() -> None:
-    everything: dict[str, Any] = {
-        "protection": said("protected"),
-        "reservations": Reservations(picked=True),
-    }
-    assert str(sign(Scene(held(pid=7), **everything))) == "pid 7 is on GPU 0"
+def test_a_process_on_the_gpu_is_told_before_anything_else() -> None:
+    scene = Scene(held(pid=7), Reservations(picked=True), said("protected"))
+    assert str(sign(scene)) == "pid 7 is on GPU 0"

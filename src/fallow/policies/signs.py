@@ -23,11 +23,11 @@ class Scene:
     """One GPU, and what was read to decide whether a filler may use it."""
 
     gpu: Gpu
-    ignored: frozenset[int] = frozenset()
-    """The holders that are no sign: the filler's own processes, and programs to be ignored."""
+    """With those holders alone that are not to be ignored."""
     reservations: Reservations = Reservations()
     protection: Reason | None = None
-    filled: bool = False
+    ignored: bool = False
+    """Whether a filler or a program that is ignored is on it, so that what it does is no sign."""
 
 
 def sign(scene: Scene) -> Reason | Unknown | None:
@@ -38,15 +38,9 @@ def sign(scene: Scene) -> Reason | Unknown | None:
     if isinstance(gpu.holders, Unknown):
         return Unknown(f"who holds GPU {gpu.label} is {gpu.holders}")
     for holder in gpu.holders:
-        if holder.pid not in scene.ignored:
-            who = process_in_words(holder.pid, holder.user, holder.command)
-            return Reason("occupied", process=who, pid=holder.pid, gpu=gpu.label)
-    found = (
-        _reserved(gpu, scene.reservations, scene.filled),
-        scene.protection,
-        None if scene.filled else _use(gpu),
-    )
-    return next((each for each in found if each is not None), None)
+        who = process_in_words(holder.pid, holder.user, holder.command)
+        return Reason("occupied", process=who, pid=holder.pid, gpu=gpu.label)
+    return _reserved(gpu, scene.reservations) or scene.protection or (None if scene.ignored else _use(gpu))
 
 
 def in_hours(minute: int, first: int, last: int) -> bool:
@@ -61,8 +55,8 @@ def process_in_words(pid: int, user: str | Unknown, command: str | Unknown) -> s
     return f"pid {pid}{whose}{what}"
 
 
-def _reserved(gpu: Gpu, reservations: Reservations, filled: bool) -> Reason | None:
-    if reservations.filler is not None and not filled:
+def _reserved(gpu: Gpu, reservations: Reservations) -> Reason | None:
+    if reservations.filler is not None:
         return Reason("other_filler", gpu=gpu.label, filler=str(reservations.filler))
     if reservations.claim is not None:
         return Reason("gpu_claimed", gpu=gpu.label, claim=str(reservations.claim))
@@ -71,8 +65,6 @@ def _reserved(gpu: Gpu, reservations: Reservations, filled: bool) -> Reason | No
 
 def _use(gpu: Gpu) -> Reason | Unknown | None:
     """Return the sign that a GPU without holders is used."""
-    if gpu.holders:  # all are ignored, so their work is ignored too
-        return None
     if not isinstance(gpu.recent, Unknown) and gpu.recent.peak > 0:
         return Reason("something_ran", gpu=gpu.label, seconds=gpu.recent.seconds)
     finding = judge(gpu)

@@ -256,40 +256,33 @@ class FillLoop:
         except FallowError as error:
             return Unknown(str(error))
         self.reservations[uuid] = reservations
+        if isinstance(gpu.holders, Unknown):
+            return sign(Scene(gpu))
         # The driver shows what a filler did for seconds after it has left to make room for this one.
         ours = filled or slot.wants
-        if ours:
-            reservations = replace(reservations, filler=None)
-        gpu, ignored = self._split_holders(slot, gpu, ours=ours)
+        ignored = {holder.pid: holder for holder in gpu.holders if self._is_ignored(slot, holder, ours=ours)}
+        slot.held_bytes[uuid] = sum(known(holder.memory_bytes, 0) for holder in ignored.values())
+        others = (holder for holder in gpu.holders if holder.pid not in ignored)
+        gpu = replace(gpu, holders=tuple(map(self._described, others)))
         protection = None
         if self.protections:
             touched = Affected(uuids_with_cards([gpu]), labels=labels_with_cards([gpu]))
             protection = leave_alone(touched, self._world.clock.wall_s(), self.protections)
-        return sign(Scene(gpu, ignored, reservations, protection, ours))
+        reservations = replace(reservations, filler=None) if ours else reservations
+        return sign(Scene(gpu, reservations, protection, ours or bool(ignored)))
 
-    def _split_holders(self, slot: FillerSlot, gpu: Gpu, *, ours: bool) -> tuple[Gpu, frozenset[int]]:
-        """Return the GPU with its holders described, and the holders that the slot ignores."""
-        if isinstance(gpu.holders, Unknown):
-            return gpu, frozenset()
-        ignored = frozenset(holder.pid for holder in gpu.holders if self._is_ignored(slot, holder, ours=ours))
-        slot.held_bytes[str(gpu.uuid)] = sum(
-            known(holder.memory_bytes, 0) for holder in gpu.holders if holder.pid in ignored
-        )
-        described = tuple(
-            holder if holder.pid in ignored or holder.user is not NOT_ASKED else self._world.proc.describe(holder)
-            for holder in gpu.holders
-        )
-        return replace(gpu, holders=described), ignored
+    def _described(self, holder: Holder) -> Holder:
+        return self._world.proc.describe(holder) if holder.user is NOT_ASKED else holder
 
     def _is_ignored(self, slot: FillerSlot, holder: Holder, *, ours: bool) -> bool:
         if not self._lineage(holder.pid):
             # It has ended since the look, as the children of a sweep do all the time. Or the pid is of another
             # namespace, and cannot be distinguished from the filler's.
             return ours or not self._own_pids
-        ignored = slot.spec.ignore
         if self._is_of_filler(holder.pid):
             return True
-        return bool(ignored) and not self._world.proc.trusted_names(holder.pid).isdisjoint(ignored)
+        names = slot.spec.ignore
+        return bool(names) and not self._world.proc.trusted_names(holder.pid).isdisjoint(names)
 
     def _is_of_filler(self, pid: int) -> bool:
         """Return whether a process belongs to a filler of ours: whether one of our keepers is above it."""
@@ -304,21 +297,19 @@ class FillLoop:
         return line
 
     def _say_limits(self) -> None:
-        checks = self._presence_checks.values()
-        blind = next((why for why in (each.cannot_see() for each in checks) if why is not None), None)
-        if blind is not None:
-            self._say_once(
-                f"{blind.why}; so nothing is filled, unless people at terminals are ignored (--users ignore)"
-            )
+        limits = [
+            f"{blind.why}; so nothing is filled, unless people at terminals are ignored (--users ignore)"
+            for check in self._presence_checks.values()
+            if (blind := check.cannot_see()) is not None
+        ]
         if self._own_pids and self._slots:
-            self._say_once(
+            limits.append(
                 "inside a container only newcomers in the same one are sure to be seen; on the host, all are"
             )
-
-    def _say_once(self, sentence: str) -> None:
-        if sentence not in self._said:
-            self._said.add(sentence)
-            self._say(sentence)
+        for sentence in dict.fromkeys(limits):
+            if sentence not in self._said:
+                self._said.add(sentence)
+                self._say(sentence)
 
 
 def fill_loop(

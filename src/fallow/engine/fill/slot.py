@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from functools import partial
-from typing import assert_never
 
 from fallow.actuators.claims.claims import FILLER, Held, take
 from fallow.core.board import FillerView
@@ -174,21 +173,18 @@ class FillerSlot:
         return f"{self.spec.name} on {self.name}"
 
     def _perform(self, action: FillAction) -> None:
-        done = True
+        done, filler = True, self.filler
         match action.verb:
             case FillVerb.START:
-                done = self._begin("filling it", action.reason, self._start)
+                done = self._begin("filling it", action.reason)
             case FillVerb.RESUME:
-                done = self._begin("resuming the filler", action.reason, self._resume)
-            case FillVerb.ASK:
-                self._with_filler(lambda filler: filler.ask())
-            case FillVerb.SUSPEND:
-                within_s, held_bytes = self.spec.rules.suspend_within_s, sum(self.held_bytes.values())
-                self._with_filler(lambda filler: filler.suspend(within_s, held_bytes))
-            case FillVerb.KILL:
-                self._with_filler(lambda filler: filler.kill())
-            case _:
-                assert_never(action.verb)
+                done = self._begin("resuming the filler", action.reason)
+            case FillVerb.ASK if filler is not None:
+                filler.ask()
+            case FillVerb.SUSPEND if filler is not None:
+                filler.suspend(self.spec.rules.suspend_within_s, sum(self.held_bytes.values()))
+            case FillVerb.KILL if filler is not None:
+                filler.kill()
         self._untold.append(partial(self._report_action, action, done=done))
 
     def _kill_silent_keeper(self, at_s: float) -> None:
@@ -202,14 +198,17 @@ class FillerSlot:
             self._kill_sent_s = at_s
             self.filler.kill_with_keeper()
 
-    def _begin(self, what: str, reason: Reason, start: Callable[[], None]) -> bool:
+    def _begin(self, what: str, reason: Reason) -> bool:
         """Mark the GPUs, read the claims again, then start: a launch reads the marks after it has claimed."""
         try:
             if not self._mark():
                 self._unmark()
                 self.state = FillState(at_s=self.state.at_s, failures=self.state.failures)
                 return False
-            start()
+            if self.filler is None:
+                self.filler = self._start_filler(self.spec, self.gpus)
+            else:
+                self.filler.resume(_RESUME_WITHIN_S)
         except FallowError as error:
             self._say(str(error))  # the next look finds no filler, and the pause is doubled
             self._unmark()
@@ -232,16 +231,6 @@ class FillerSlot:
         for mark in self._marks:
             mark.end()
         self._marks.clear()
-
-    def _start(self) -> None:
-        self.filler = self._start_filler(self.spec, self.gpus)
-
-    def _resume(self) -> None:
-        self._with_filler(lambda filler: filler.resume(_RESUME_WITHIN_S))
-
-    def _with_filler(self, do: Callable[[FillerLike], None]) -> None:
-        if self.filler is not None:
-            do(self.filler)
 
     def _wait_until_gone(self, filler: FillerLike, until_s: float) -> None:
         while filler.presence is not Presence.ABSENT and self._world.clock.monotonic_s() < until_s:
