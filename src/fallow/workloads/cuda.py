@@ -26,15 +26,6 @@ _TOO_OLD = {
 }
 _OUT_OF_MEMORY = "CUDA_ERROR_OUT_OF_MEMORY"
 _TAKEN = "CUDA_ERROR_DEVICE_UNAVAILABLE"
-_MEANING = {
-    "CUDA_ERROR_UNKNOWN": "it does not answer any more; it may have fallen off the bus (see: dmesg)",
-    "CUDA_ERROR_ECC_UNCORRECTABLE": "its memory has an error that cannot be corrected",
-    "CUDA_ERROR_ILLEGAL_ADDRESS": "a kernel reached for memory that is not there",
-    "CUDA_ERROR_LAUNCH_FAILED": "a kernel failed",
-    "CUDA_ERROR_LAUNCH_TIMEOUT": "a kernel took too long, and the driver ended it",
-    "CUDA_ERROR_HARDWARE_STACK_ERROR": "a kernel met a hardware fault",
-    "CUDA_ERROR_ILLEGAL_INSTRUCTION": "a kernel met an instruction that the GPU does not know",
-}
 
 
 class Device:
@@ -174,4 +165,4 @@ def _fail(name: str) -> NoReturn:
         raise NotEnoughGpus("its memory is full: not even a context finds room")
     if name == _TAKEN:
         raise NotEnoughGpus("it is in exclusive mode, and another process uses it")
-    raise CardFailed(f"{_MEANING.get(name, 'the driver reports a failure')} ({name})")
+    raise CardFailed(f"the driver reports {name} (see: dmesg)")
