@@ -1,7 +1,6 @@
-"""`make bench`: what fallow costs beside the floor and beside other tools, measured in turns in one run.
+"""`make bench`: what fallow costs beside the floor, in ratios measured in turns in one run.
 
-Each part is a process of its own with a limit, so that none can hang the others. `python -m bench PART…` runs some of
-them; `python -m bench history-in-full` records all 90 days, which takes minutes.
+Each part is a process of its own with a limit, so that none can hang the others. `python -m bench PART…` runs some.
 """
 
 import importlib
@@ -13,33 +12,19 @@ import time
 from contextlib import suppress
 
 # Each with its limit in seconds.
-PARTS = {
-    "start_up": 90,
-    "hand_over": 60,
-    "tick": 60,
-    "watching": 60,
-    "daemon": 200,
-    "yields": 120,
-    "filling": 60,
-    "history": 90,
-    "cluster": 120,
-    "page": 120,
-}
-IN_FULL = {"history-in-full": 1800}
+PARTS = {"start_up": 120, "hand_over": 60, "daemon": 240, "history": 90, "cluster": 120}
 
 
 def main(words: list[str]) -> int:
     """Run the parts that are named, or all; fail if a promise is broken or a part does not come to its end."""
-    known = PARTS | IN_FULL
-    unknown = [word for word in words if word not in known]
+    unknown = [word for word in words if word not in PARTS]
     if unknown:
-        print(f"there is no part {unknown[0]!r}; there are {', '.join(known)}")
+        print(f"there is no part {unknown[0]!r}; there are {', '.join(PARTS)}")
         return 2
     began_s = time.monotonic()
-    broken = [name for name in words or PARTS if not finished(name, known[name])]
-    print(
-        f"\n{time.monotonic() - began_s:.0f} s in all; " + (f"BROKEN: {', '.join(broken)}" if broken else "all kept")
-    )
+    broken = [name for name in words or PARTS if not finished(name, PARTS[name])]
+    told = f"BROKEN: {', '.join(broken)}" if broken else "all kept"
+    print(f"\n{time.monotonic() - began_s:.0f} s in all; {told}")
     return 1 if broken else 0
 
 
@@ -57,15 +42,8 @@ def finished(name: str, limit_s: float) -> bool:
                 os.killpg(part.pid, signal.SIGKILL)
 
 
-def run_part(name: str) -> int:
-    """One of them, here."""
-    if name in IN_FULL:
-        from bench.history import in_full
-
-        return 0 if in_full() else 1
-    return 0 if importlib.import_module(f"bench.{name}").main() else 1
-
-
 if __name__ == "__main__":
     arguments = sys.argv[1:]
-    sys.exit(run_part(arguments[1]) if arguments[:1] == ["--part"] else main(arguments))
+    if arguments[:1] == ["--part"]:
+        sys.exit(0 if importlib.import_module(f"bench.{arguments[1]}").main() else 1)
+    sys.exit(main(arguments))

@@ -17,8 +17,7 @@ def main() -> bool:
         taken = [one(here.environ) for _ in range(HANDOVERS)]
     print(f"from the end of a job to the start of the next in line, {HANDOVERS} times")
     print(f"  median {statistics.median(taken) * 1000:.1f} ms, worst {max(taken) * 1000:.1f} ms")
-    kept = statistics.median(taken) * 1000 <= LIMIT_MS
-    return promise(f"at most {LIMIT_MS:.0f} ms in the median", kept=kept)
+    return promise(f"{LIMIT_MS:.0f} ms in the median", kept=statistics.median(taken) * 1000 <= LIMIT_MS)
 
 
 def one(environ: Mapping[str, str]) -> float:

@@ -1,6 +1,6 @@
 """What history takes on the disk, and to report on: 8 cards, one tick a second, every tick recorded.
 
-Some days in `make bench`, all 90 by name. The size is that of days that are kept in full, which are the largest.
+The size is that of days that are kept in full, which are the largest.
 """
 
 import os
@@ -13,7 +13,7 @@ from bench.machine import FALLOW, promise, timed
 from fallow.engine.history.writer import HistoryWriter
 from tests.engine.history.life import life
 
-DAYS, SOME_DAYS = 90, 4
+DAYS = 4
 CARDS = 8
 SIZE_LIMIT_MB, REPORT_LIMIT_S = 100.0, 1.0
 TICK_LIMIT_US = 300.0
@@ -22,27 +22,17 @@ ROUNDS = 5
 
 
 def main() -> bool:
-    """A few days."""
-    return history(SOME_DAYS)
-
-
-def in_full() -> bool:
-    """All that is kept."""
-    return history(DAYS)
-
-
-def history(days: int) -> bool:
     """Seven cards as people use them, one that changes at every tick and whose process changes every minute."""
     folder = tempfile.mkdtemp()
     environ = {**os.environ, "FALLOW_STATE_DIR": folder}
     try:
-        ticks, recording_s, largest_mb = write(folder, days)
+        ticks, recording_s, largest_mb = write(folder)
         slowest_s = 0.0
-        print(f"history: {days} days of {CARDS} cards, one tick a second, one card that never rests")
+        print(f"history: {DAYS} days of {CARDS} cards, one tick a second, one card that never rests")
         print(f"  {recording_s / ticks * 1e6:.0f} µs of CPU a tick, writing and ageing included")
         print(f"  {largest_mb:.1f} MB on the disk at most")
         for words in REPORTS:
-            command = [FALLOW, "report", "--since", f"{days + 1}d", *words]
+            command = [FALLOW, "report", "--since", f"{DAYS + 1}d", *words]
             taken = [timed(command, environ) for _ in range(ROUNDS)]
             wall_s, cpu_s = (
                 min(times) for times in zip(*taken, strict=True)
@@ -59,11 +49,11 @@ def history(days: int) -> bool:
     return promise(limits, kept=kept)
 
 
-def write(folder: str, days: int) -> tuple[int, float, float]:
+def write(folder: str) -> tuple[int, float, float]:
     """All of it; the ticks, the CPU seconds of recording them, and the largest that the files were."""
     kept = HistoryWriter(folder, print)
     ticks, largest = 0, 0
-    statuses = life(days, CARDS, restless=1, start_s=time.time() - days * 86400)
+    statuses = life(DAYS, CARDS, restless=1, start_s=time.time() - DAYS * 86400)
     recording_s = 0.0
     while chunk := list(islice(statuses, 900)):
         began_s = time.process_time()

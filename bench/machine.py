@@ -15,7 +15,6 @@ REPOSITORY = pathlib.Path(__file__).resolve().parent.parent
 BIN = pathlib.Path(sys.executable).parent
 FALLOW = str(BIN / "fallow")
 CARDS = 8
-WATCHED_S = 20
 _NOT_OURS = ("PYTHONDONTWRITEBYTECODE", "CUDA_VISIBLE_DEVICES", "FALLOW_SIMULATE", "FALLOW_CONFIG")
 
 
@@ -42,27 +41,6 @@ class Machine:
         """Let all cards be held by a process, half busy."""
         for card in self.world:
             card.compute, card.utilization = [Process(pid, 2**30)], 50
-
-    def cost_what_the_real_driver_costs(self) -> None:
-        """Let each call take the CPU time that it took on a real card, as docs/benchmarks.md has it."""
-        for call, cost_ms in REAL_COSTS_MS.items():
-            self.world.fault(call, delay_s=cost_ms / 1000, busy=True)
-
-
-REAL_COSTS_MS = {
-    "nvmlDeviceGetUtilizationRates": 0.05,
-    "nvmlDeviceGetMigMode": 0.59,
-    "nvmlDeviceGetSamples": 2.89,
-    "nvmlDeviceGetProcessUtilization": 2.91,
-    "nvmlDeviceGetMemoryInfo": 0.01,
-    "nvmlDeviceGetComputeRunningProcesses": 0.01,
-    "nvmlDeviceGetGraphicsRunningProcesses": 0.01,
-    "nvmlDeviceGetMPSComputeRunningProcesses": 0.01,
-    "nvmlDeviceGetTemperature": 0.01,
-    "nvmlDeviceGetPowerUsage": 0.01,
-    "nvmlDeviceGetTotalEnergyConsumption": 3.9,
-    "nvmlGpmSampleGet": 0.01,
-}
 
 
 @contextmanager
@@ -106,17 +84,11 @@ def cpu_s(pid: int) -> float:
     return time.clock_gettime(~pid << 3 | 2)  # the clock of a process, as clock_getcpuclockid(3) makes it
 
 
-def share_of_a_core(pids: list[int]) -> float:
-    """How much of one core these processes use, from now on for a while."""
-    return sum(shares_of_a_core(pids, WATCHED_S))
-
-
-def shares_of_a_core(pids: list[int], for_s: float) -> list[float]:
-    """How much of one core each of these processes uses, all at the same time, from now on for so long."""
-    before_s, began_s = list(map(cpu_s, pids)), time.monotonic()
+def share_of_a_core(pid: int, for_s: float) -> float:
+    """How much of one core a process uses, from now on for so long."""
+    before_s, began_s = cpu_s(pid), time.monotonic()
     time.sleep(for_s)
-    passed_s = time.monotonic() - began_s
-    return [(cpu_s(pid) - first_s) / passed_s for pid, first_s in zip(pids, before_s, strict=True)]
+    return (cpu_s(pid) - before_s) / (time.monotonic() - began_s)
 
 
 def resident_mb(pid: int) -> float:

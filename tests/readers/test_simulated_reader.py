@@ -88,7 +88,7 @@ def start(simulated: Fallow) -> Iterator[Start]:
 
 
 def test_a_machine_is_named_by_counts_and_models() -> None:
-    assert [card.name for card in machine("1xA100,2xT4")] == ["NVIDIA A100-SXM4-80GB", "Tesla T4", "Tesla T4"]
+    assert [name for name, _ in machine("1xA100,2xT4")] == ["NVIDIA A100-SXM4-80GB", "Tesla T4", "Tesla T4"]
     assert len(machine("4")) == 4
     assert len(machine("h200")) == 1
 

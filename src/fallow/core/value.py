@@ -46,11 +46,12 @@ else:
         return cls.__match_args__
 
     def _init(self, *args, **kwargs):
-        given = {**dict(zip(self.__match_args__, args, strict=False)), **kwargs}
+        given = self.__dict__
+        given.update(zip(self.__match_args__, args, strict=False))
+        given.update(kwargs)
         is_lost = len(given) < len(args) + len(kwargs)  # one came twice, or there are too many
         if is_lost or not self._required <= given.keys() <= self._allowed:
             raise TypeError(f"{type(self).__name__} has {self.__match_args__}, and got {len(args)} and {[*kwargs]}")
-        self.__dict__.update(given)
 
     def _values(self):
         return tuple(getattr(self, name) for name in self.__match_args__)

@@ -20,11 +20,10 @@ from fallow.core.gpu import Gpu, Holder, Memory, Recent, Snapshot
 from fallow.core.ports import Clock, Depth, Links
 from fallow.core.selection import visible
 from fallow.core.unknown import NOT_ASKED, Unknown
-from fallow.core.value import replace, value
+from fallow.core.value import fields, replace
 from fallow.readers.proc import TICKS_PER_S, Proc, Stat
 
-_GIB = 2**30
-_MODELS = {
+_MODELS = {  # with GiB of memory
     "H200": ("NVIDIA H200", 141),
     "H100": ("NVIDIA H100 80GB HBM3", 80),
     "A100": ("NVIDIA A100-SXM4-80GB", 80),
@@ -35,7 +34,7 @@ _MODELS = {
     "3090": ("NVIDIA GeForce RTX 3090", 24),
     "T4": ("Tesla T4", 16),
 }
-_PART = r"(?i:(?:(\d{1,2})x)?([A-Z0-9]+))"
+_PART = r"(?:([1-9]\d?)X)?([A-Z0-9]+)"
 _NO_PROC = Unknown("there is no /proc here, in which the holders of a simulated GPU are")
 _NOT_REAL = Unknown("a simulated GPU has none")
 _SHORTEST_WINDOW_S = 1.05  # a job that works once a second must show at the first look
@@ -43,27 +42,18 @@ _LEAST_WINDOW_S = 0.2  # the kernel counts CPU time in steps of 0.01 s
 _LEAST_S = 0.02  # who had a core for less has waited all the time, and so wants to work
 
 
-@value
-class Model:
-    """The model of a simulated GPU."""
-
-    name: str
-    memory_bytes: int
-
-
-def machine(spec: str) -> list[Model]:
-    """Return the GPUs of `8xH100`, `4xA100,2xT4`, or `4` of the usual model."""
-    cards: list[Model] = []
-    for part in spec.split(","):
+def machine(spec: str) -> list[tuple[str, int]]:
+    """Return name and memory in bytes of the GPUs of `8xH100`, `4xA100,2xT4`, or `4` of the usual model."""
+    cards: list[tuple[str, int]] = []
+    for part in spec.upper().split(","):
         word = part.strip()
-        match = re.fullmatch(_PART, f"{word}xH100" if word.isdigit() and word not in _MODELS else word)
-        kind = match[2].upper() if match else ""
-        if match is None or kind not in _MODELS or (match[1] is not None and int(match[1]) == 0):
+        match = re.fullmatch(_PART, f"{word}XH100" if word.isdigit() and word not in _MODELS else word)
+        if match is None or match[2] not in _MODELS:
             raise WrongUsage(
                 f"{spec!r} is not a simulated machine", f"write 8xH100, with one of {', '.join(_MODELS)}"
             )
-        name, gib = _MODELS[kind]
-        cards.extend([Model(name, gib * _GIB)] * int(match[1] or 1))
+        name, gib = _MODELS[match[2]]
+        cards.extend([(name, gib * 2**30)] * int(match[1] or 1))
     return cards
 
 
@@ -76,29 +66,18 @@ def own_machine(uid: int) -> dict[str, str]:
     return {"FALLOW_CLAIM_DIR": f"{folder}/claims", "FALLOW_SOCKET": f"{folder}/fallow.sock"}
 
 
-def same_machine(ours: Mapping[str, str], theirs: Mapping[str, str], uid: int) -> bool:
+def _same_machine(ours: Mapping[str, str], theirs: Mapping[str, str], uid: int) -> bool:
     """Return whether a process of this user is on our simulated machine: same GPUs, same claim folder."""
-    if _claim_folder(ours, os.geteuid()) != _claim_folder(theirs, uid):
-        return False
-    spec, other = ours.get("FALLOW_SIMULATE"), theirs.get("FALLOW_SIMULATE")
-    if not spec or not other:
+    if _claim_folder(ours, os.geteuid()) != _claim_folder(theirs, uid) or not theirs.get("FALLOW_SIMULATE"):
         return False
     try:
-        return spec == other or machine(spec) == machine(other)
+        return machine(ours["FALLOW_SIMULATE"]) == machine(theirs["FALLOW_SIMULATE"])
     except WrongUsage:
         return False
 
 
 def _claim_folder(environ: Mapping[str, str], uid: int) -> str:
     return environ.get("FALLOW_CLAIM_DIR") or own_machine(uid)["FALLOW_CLAIM_DIR"]
-
-
-@value
-class _Times:
-    """How long a process has run, and how long its first thread was ready and had no core."""
-
-    ran_s: float
-    waited_s: float
 
 
 class SimulatedReader:
@@ -110,36 +89,33 @@ class SimulatedReader:
         self._clock = clock
         self._proc = proc
         self._environ = environ
-        self._blank = tuple(_blank(index, model) for index, model in enumerate(machine(environ["FALLOW_SIMULATE"])))
-        self._before: dict[tuple[int, int], _Times] = {}
+        self._blank = tuple(_blank(index, *card) for index, card in enumerate(machine(environ["FALLOW_SIMULATE"])))
+        self._before: dict[tuple[int, int], tuple[float, float]] = {}
         self._before_s: float | None = None
         self._loads: dict[tuple[int, int], float] = {}
         self._window_s = 0.0
 
     def look(self, depth: Depth) -> Snapshot:
         """Return all GPUs now. The first full look at a held GPU takes a second: CPU use is measured over time."""
-        wall_s = self._clock.wall_s()
         held = self._held()
-        if depth is Depth.ALL and self._before_s is None and held:
+        if held and depth is Depth.ALL and self._before_s is None:
             self._remember(held)
             self._clock.sleep(_SHORTEST_WINDOW_S)
-            wall_s = self._clock.wall_s()
             held = self._held()
-        now_s = self._clock.monotonic_s()
+        now_s, wall_s = self._clock.monotonic_s(), self._clock.wall_s()
         if held is None:
-            blind = tuple(
-                replace(blank, utilization=_NO_PROC, memory=_NO_PROC, holders=_NO_PROC) for blank in self._blank
-            )
-            return Snapshot(self._host, simulated=True, at_s=now_s, wall_s=wall_s, gpus=blind)
+            unknown = {"utilization": _NO_PROC, "memory": _NO_PROC, "holders": _NO_PROC}
+            gpus = tuple(replace(blank, **unknown) for blank in self._blank)
+            return Snapshot(self._host, simulated=True, at_s=now_s, wall_s=wall_s, gpus=gpus)
         elapsed_s = 0.0 if self._before_s is None else now_s - self._before_s
         # Two looks may follow each other at once; what lies between them is too short to tell how busy a process was.
         if elapsed_s >= _LEAST_WINDOW_S:
             self._window_s = elapsed_s
             self._loads = {_key(stat): self._load(stat, elapsed_s) for stats in held.values() for stat in stats}
-        gpus = [self._gpu(blank, held.get(blank.index, [])) for blank in self._blank]
+        gpus = tuple(self._gpu(blank, held.get(blank.index, [])) for blank in self._blank)
         if depth is Depth.ALL and (self._before_s is None or elapsed_s >= _LEAST_WINDOW_S):
             self._remember(held)
-        return Snapshot(self._host, simulated=True, at_s=now_s, wall_s=wall_s, gpus=tuple(gpus))
+        return Snapshot(self._host, simulated=True, at_s=now_s, wall_s=wall_s, gpus=gpus)
 
     def links(self, gpus: Sequence[Gpu]) -> Links:  # noqa: ARG002  as the protocol has it
         """Return nothing: simulated GPUs have no links."""
@@ -160,12 +136,10 @@ class SimulatedReader:
         lookers = {myself, *self._proc.ancestors(myself)}
         held: dict[int, list[Stat]] = {}
         for pid in self._proc.pids():
-            if pid in lookers:
-                continue
-            environ = self._proc.environ(pid) or {}
+            environ = {} if pid in lookers else self._proc.environ(pid) or {}
             given = environ.get("CUDA_VISIBLE_DEVICES")
             uid = self._proc.uid(pid) if given else None
-            if not given or uid is None or not same_machine(self._environ, environ, uid):
+            if not given or uid is None or not _same_machine(self._environ, environ, uid):
                 continue
             stat = self._proc.stat(pid)
             if stat is None or stat.state in "ZX":
@@ -179,64 +153,57 @@ class SimulatedReader:
         self._before_s = self._clock.monotonic_s()
 
     def _gpu(self, blank: Gpu, stats: Sequence[Stat]) -> Gpu:
-        loads = {stat.pid: self._loads.get(_key(stat), 0.0) for stat in stats}
-        # The driver counts in whole per cent, so a process that only wakes up now and then counts as 0.
-        total = min(1.0, int(100 * sum(loads.values()) + 1e-9) / 100)
-        holders = tuple(
-            Holder(
-                stat.pid,
-                memory_bytes=stat.resident_bytes,
-                utilization=min(1.0, int(100 * loads[stat.pid]) / 100),
-            )
-            for stat in stats
-        )
+        loads = [self._loads.get(_key(stat), 0.0) for stat in stats]
         used = sum(stat.resident_bytes for stat in stats)
+        load = _whole_per_cent(sum(loads))
         return replace(
             blank,
-            utilization=total,
+            utilization=load,
             memory=_memory(blank, used),
-            holders=holders,
-            recent=Recent(self._window_s, total, total) if self._window_s else NOT_ASKED,
+            holders=tuple(
+                Holder(stat.pid, stat.resident_bytes, _whole_per_cent(own))
+                for stat, own in zip(stats, loads, strict=True)
+            ),
+            recent=Recent(self._window_s, load, load) if self._window_s else NOT_ASKED,
         )
 
     def _load(self, stat: Stat, elapsed_s: float) -> float:
-        before = self._before.get(_key(stat))
-        if before is None:
+        if _key(stat) not in self._before:
             return 0.0
-        now = self._times(stat)
-        could_run_s = elapsed_s - max(0.0, now.waited_s - before.waited_s)
-        ran_s = now.ran_s - before.ran_s
-        return ran_s / could_run_s if could_run_s > _LEAST_S else 1.0
+        ran_before_s, waited_before_s = self._before[_key(stat)]
+        ran_s, waited_s = self._times(stat)
+        could_run_s = elapsed_s - max(0.0, waited_s - waited_before_s)
+        return (ran_s - ran_before_s) / could_run_s if could_run_s > _LEAST_S else 1.0
 
-    def _times(self, stat: Stat) -> "_Times":
-        return _Times(stat.cpu_ticks / TICKS_PER_S, self._proc.waited_for_a_core_s(stat.pid))
+    def _times(self, stat: Stat) -> tuple[float, float]:
+        """Return how long a process has run, and how long its first thread was ready and had no core."""
+        return stat.cpu_ticks / TICKS_PER_S, self._proc.waited_for_a_core_s(stat.pid)
 
 
 def _key(stat: Stat) -> tuple[int, int]:
     return stat.pid, stat.birth
 
 
-def _blank(index: int, model: Model) -> Gpu:
-    return Gpu(
-        index=index,
-        uuid=f"GPU-fa110000-0000-4000-8000-{index:012x}",
-        name=model.name,
-        utilization=0.0,
-        memory_utilization=0.0,
-        memory=Memory(model.memory_bytes, 0, model.memory_bytes, 0),
-        holders=(),
-        temperature_c=_NOT_REAL,
-        minor=index,
-        power_w=_NOT_REAL,
-        power_limit_w=_NOT_REAL,
-        sm_clock_mhz=_NOT_REAL,
-        memory_clock_mhz=_NOT_REAL,
-        throttled_by=_NOT_REAL,
-        performance_state=_NOT_REAL,
-        counters=_NOT_REAL,
-        pcie_rx_bytes_per_s=_NOT_REAL,
-        pcie_tx_bytes_per_s=_NOT_REAL,
-    )
+def _whole_per_cent(load: float) -> float:
+    """Return the load as the driver counts it, so that a process that only wakes up now and then counts as 0."""
+    return min(1.0, int(100 * load + 1e-9) / 100)
+
+
+def _blank(index: int, name: str, memory_bytes: int) -> Gpu:
+    known = {
+        "index": index,
+        "uuid": f"GPU-fa110000-0000-4000-8000-{index:012x}",
+        "name": name,
+        "utilization": 0.0,
+        "memory_utilization": 0.0,
+        "memory": Memory(memory_bytes, 0, memory_bytes, 0),
+        "holders": (),
+        "trouble": None,
+        "mig": None,
+        "minor": index,
+        "recent": NOT_ASKED,
+    }
+    return Gpu(**{**dict.fromkeys(fields(Gpu), _NOT_REAL), **known})  # type: ignore[arg-type]  # by name
 
 
 def _memory(blank: Gpu, used: int) -> Memory | Unknown:
