@@ -47,6 +47,11 @@ class ProcessRow:
     state: str
     """The kernel's letter: R, S, D, T, Z and a few more."""
 
+    @property
+    def process(self) -> Process:
+        """Return the identity of the process."""
+        return Process(self.pid, self.birth)
+
 
 class Pidfds(Protocol):
     """How a process is opened and signalled: by the kernel, or by what a test brings instead."""

@@ -112,7 +112,7 @@ def test_a_process_that_does_not_come_to_rest_goes_on(
     world: World, job: CudaProcess, suspender: Callable[..., Suspender]
 ) -> None:
     world.fault("cuCheckpointProcessLock", error=600)
-    failed = {"failed": f"pid {job.pid} did not come to rest within 50 ms, and goes on"}
+    failed = {"failed": f"pid {job.pid} did not come to rest in time, and goes on"}
     assert suspender()("lock", job.pid, 50) == failed
 
 

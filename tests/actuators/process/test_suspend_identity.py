@@ -61,7 +61,7 @@ def test_who_has_the_number_of_a_process_that_ended_is_neither_parked_nor_woken(
     suspend.take_off(driver, Proc(), [before, same])
     assert driver.told == [("lock", same.pid), ("checkpoint", same.pid)]
     driver.states[other.pid] = "checkpointed"
-    assert suspend.states(driver, Proc(), [before]) == set()
+    assert suspend.states(driver, Proc(), [before]) == {}
     suspend.put_back(driver, Proc(), [before, same])
     assert driver.told[2:] == [("restore", same.pid), ("unlock", same.pid)]
 

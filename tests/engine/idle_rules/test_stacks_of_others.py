@@ -46,7 +46,10 @@ os.symlink({target!r}, library + " (deleted)")
 print('ready', flush=True)
 signal.pause()
 """
-SHUT = "no stacks; left out: …: py-spy may not look into it; that needs root, or the capability SYS_PTRACE"
+SHUT = (
+    "no stacks: py-spy could not read …: Permission Denied: Try running again with elevated permissions by going"
+    " 'sudo env \"PATH=$PATH\" !!'"
+)
 FOUND_IN_PROGRAM = "the Python stacks of 1 process are in …"
 """What comes of it where Python needs no such library: py-spy finds all in its program."""
 Patrol = Callable[..., Resident]

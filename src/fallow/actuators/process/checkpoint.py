@@ -7,13 +7,10 @@ list it. It may be killed in any of these states. Which process is suspended, an
 elsewhere. The calls take as long as moving the memory takes (0.6 s a GiB), and other threads go on meanwhile.
 """
 
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import Any, Literal, cast
 
 from fallow.core.errors import FallowError
 from fallow.core.missing import remedy
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 State = Literal["running", "locked", "checkpointed", "failed"]
 _STATES: dict[int, State] = {0: "running", 1: "locked", 2: "checkpointed", 3: "failed"}
@@ -60,25 +57,30 @@ class Checkpoint:
         self._ready()
         limits = self._driver.CUcheckpointLockArgs()
         limits.timeoutMs = timeout_ms
-        code = self._call(self._driver.cuCheckpointProcessLock, pid, limits)
-        if code.name == _TIMED_OUT:
-            raise CheckpointFailed(f"pid {pid} did not come to rest within {timeout_ms} ms, and goes on")
-        self._demand(code, "locked", pid)
+        self._do("Lock", "locked", pid, limits)
 
     def checkpoint(self, pid: int) -> None:
         """Move a locked process's memory from the GPU to the host."""
-        self._ready()
-        self._demand(self._call(self._driver.cuCheckpointProcessCheckpoint, pid, None), "checkpointed", pid)
+        self._do("Checkpoint", "checkpointed", pid)
 
     def restore(self, pid: int) -> None:
         """Move a checkpointed process's memory back; it stays locked. Fails if too little GPU memory is free."""
-        self._ready()
-        self._demand(self._call(self._driver.cuCheckpointProcessRestore, pid, None), "restored", pid)
+        self._do("Restore", "restored", pid)
 
     def unlock(self, pid: int) -> None:
         """Let a locked process go on."""
+        self._do("Unlock", "unlocked", pid)
+
+    def _do(self, step: str, done: str, pid: int, arguments: object = None) -> None:
         self._ready()
-        self._demand(self._call(self._driver.cuCheckpointProcessUnlock, pid, None), "unlocked", pid)
+        try:
+            (code,) = getattr(self._driver, f"cuCheckpointProcess{step}")(pid, arguments)
+        except RuntimeError as error:  # a driver that lacks the call
+            raise CheckpointFailed(f"the driver cannot suspend: {error}") from None
+        if code.name == _TIMED_OUT:
+            raise CheckpointFailed(f"pid {pid} did not come to rest in time, and goes on")
+        if int(code) != _OK:
+            raise CheckpointFailed(f"pid {pid} could not be {done}: {code.name}")
 
     def _open(self) -> str | None:
         try:
@@ -103,13 +105,3 @@ class Checkpoint:
         why_not = self.why_not()
         if why_not is not None:
             raise CheckpointFailed(why_not)
-
-    def _call(self, function: "Callable[[int, Any], tuple[Any]]", pid: int, arguments: object) -> Any:  # noqa: ANN401  a CUresult
-        try:
-            return function(pid, arguments)[0]
-        except RuntimeError as error:  # a driver that lacks the call
-            raise CheckpointFailed(f"the driver cannot suspend: {error}") from None
-
-    def _demand(self, code: Any, done: str, pid: int) -> None:  # noqa: ANN401  a CUresult
-        if int(code) != _OK:
-            raise CheckpointFailed(f"pid {pid} could not be {done}: {code.name}")

@@ -10,6 +10,7 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from io import FileIO
+from signal import SIGKILL
 
 from fallow.actuators.process import signals, spawn
 from fallow.core.errors import FallowError
@@ -95,7 +96,7 @@ def run(
         for pipe in pipes:
             pipe.close()
         if process.poll() is None:
-            signals.kill_group(process.pid)
+            signals.signal_group(process.pid, SIGKILL)
             with suppress(TimeoutExpired):
                 process.wait(_DIES_WITHIN_S)
         os.close(pidfd)

@@ -86,9 +86,15 @@ class Handle:
             return False
         return True
 
+    def wait(self, timeout_s: float) -> bool:
+        """Wait until the process has ended, with all its threads, or the time is over; return whether it has."""
+        poll = select.poll()
+        poll.register(self.fd, select.POLLIN)
+        return bool(poll.poll(max(0.0, timeout_s) * 1000))
+
     def ended(self) -> bool:
-        """Return whether all its threads have ended. /proc shows a zombie if only the first one has."""
-        return bool(wait_for_any([self], 0.0))
+        """Return whether the process has ended, with all its threads."""
+        return self.wait(0.0)
 
     def close(self) -> None:
         """Close the handle."""
@@ -103,21 +109,14 @@ class Handle:
         self.close()
 
 
-def wait_for_any(handles: list[Handle], timeout_s: float) -> bool:
-    """Wait until one of these processes has ended or the time is over; return whether one has."""
-    poll = select.poll()
-    for handle in handles:
-        poll.register(handle.fd, select.POLLIN)
-    return bool(poll.poll(max(0.0, timeout_s) * 1000))
+def signal_group(leader: int, number: int) -> None:
+    """Signal the group that our child leads, all at once; stopped processes are continued, so that they handle it.
 
-
-def kill_group(group: int) -> None:
-    """Kill a process group at once, so that nobody in it forks meanwhile. Those that became root may stay.
-
-    A child of ours in it is not reaped yet, so the number is valid.
+    The child is not reaped yet, so its pid is valid. Processes that became root may get nothing.
     """
     with suppress(ProcessLookupError, PermissionError):
-        os.killpg(group, signal.SIGKILL)
+        os.killpg(leader, number)
+        os.killpg(leader, signal.SIGCONT)
 
 
 def stop_self(number: int) -> None:
@@ -162,16 +161,6 @@ def be_last(nice: int) -> None:
     os.nice(nice)
     with suppress(OSError), open("/proc/self/oom_score_adj", "w", encoding="ascii") as file:
         file.write("1000")
-
-
-def ask_group(leader: int, number: int) -> None:
-    """Signal the group that our child leads, all at once; stopped processes are continued, so that they handle it.
-
-    The child is not reaped yet, so its pid is valid.
-    """
-    with suppress(ProcessLookupError, PermissionError):
-        os.killpg(leader, number)
-        os.killpg(leader, signal.SIGCONT)
 
 
 def _prctl(option: int, argument: int) -> None:

@@ -25,57 +25,46 @@ class StaysOff(CheckpointFailed):
 class _Held:
     """One process, which the driver is told to move only while it is that very process."""
 
-    def __init__(self, checkpoint: Checkpoint, handle: Handle) -> None:
-        self._checkpoint = checkpoint
+    def __init__(self, driver: Checkpoint, handle: Handle) -> None:
+        self.driver = driver
+        self.process = handle.process
         self._handle = handle
-        self._pid = handle.process.pid
 
     def state(self) -> State | None:
         """Return its state; None if it has ended, or is no CUDA process."""
-        found = self._checkpoint.state(self._pid)
+        found = self.driver.state(self.process.pid)
         return None if self._handle.ended() else found
 
     def lock(self) -> bool:
         """Keep it from sending work to the GPU; return False if it has ended."""
-        if not self._done(lambda pid: self._checkpoint.lock(pid, _LOCK_WITHIN_MS)):
-            with suppress(CheckpointFailed):
-                if self._checkpoint.state(self._pid) == "locked":
-                    self._checkpoint.unlock(self._pid)  # somebody who has got its number
-            return False
-        return True
+        if self.do(lambda pid: self.driver.lock(pid, _LOCK_WITHIN_MS)):
+            return True
+        with suppress(CheckpointFailed):
+            if self.driver.state(self.process.pid) == "locked":
+                self.driver.unlock(self.process.pid)  # somebody who has got its number
+        return False
 
-    def take_off(self) -> None:
-        """Move its memory to the host."""
-        self._done(self._checkpoint.checkpoint)
-
-    def restore(self) -> None:
-        """Move its memory back."""
-        self._done(self._checkpoint.restore)
-
-    def unlock(self) -> None:
-        """Let it go on."""
-        self._done(self._checkpoint.unlock)
-
-    def _done(self, step: Callable[[int], None]) -> bool:
+    def do(self, step: Callable[[int], None]) -> bool:
         """Do something to it; return False if it has ended before or meanwhile."""
         if self._handle.ended():
             return False
         try:
-            step(self._pid)
+            step(self.process.pid)
         except CheckpointFailed:
             if not self._handle.ended():
                 raise
         return not self._handle.ended()
 
 
-def take_off(checkpoint: Checkpoint, table: ProcessTable, processes: Sequence[Process]) -> None:
+def take_off(driver: Checkpoint, table: ProcessTable, processes: Sequence[Process]) -> None:
     """Suspend all of them. If one cannot be, put all back and let them go on, then raise CheckpointFailed.
 
     If they cannot be put back either, raise StaysOff: what is off stays off, and the others are held until then.
     """
-    with _all_held(checkpoint, table, processes) as held:
+    with _all_held(driver, table, processes) as held:
         try:
-            _suspend(held)
+            for each in [each for each in held if each.state() == "running" and each.lock()]:
+                each.do(driver.checkpoint)
         except CheckpointFailed as error:
             try:
                 _resume(held)
@@ -84,51 +73,40 @@ def take_off(checkpoint: Checkpoint, table: ProcessTable, processes: Sequence[Pr
             raise
 
 
-def put_back(checkpoint: Checkpoint, table: ProcessTable, processes: Sequence[Process]) -> None:
+def put_back(driver: Checkpoint, table: ProcessTable, processes: Sequence[Process]) -> None:
     """Resume all of them. If one cannot be, take those off again that were put back, then raise CheckpointFailed."""
-    with _all_held(checkpoint, table, processes) as held:
+    with _all_held(driver, table, processes) as held:
         restored: list[_Held] = []
         try:
             for each in held:
                 if each.state() == "checkpointed":
-                    each.restore()
+                    each.do(driver.restore)
                     restored.append(each)
         except CheckpointFailed:
             for each in restored:
                 with suppress(CheckpointFailed):
-                    each.take_off()
+                    each.do(driver.checkpoint)
             raise
         _resume(held)
 
 
-def states(checkpoint: Checkpoint, table: ProcessTable, processes: Sequence[Process]) -> set[State]:
-    """Return the states that occur among these processes; those that have ended or are without CUDA have none."""
-    return {state for each in processes if (state := state_of(checkpoint, table, each)) is not None}
-
-
-def state_of(checkpoint: Checkpoint, table: ProcessTable, process: Process) -> State | None:
-    """Return the state of a process; None if it has ended, or is no CUDA process."""
-    with _all_held(checkpoint, table, (process,)) as held:
-        return held[0].state() if held else None
-
-
-def _suspend(held: Sequence[_Held]) -> None:
-    locked = [each for each in held if each.state() == "running" and each.lock()]
-    for each in locked:
-        each.take_off()
+def states(driver: Checkpoint, table: ProcessTable, processes: Sequence[Process]) -> dict[Process, State]:
+    """Return the state of each of these processes; those that have ended or are without CUDA have none."""
+    with _all_held(driver, table, processes) as held:
+        return {each.process: state for each in held if (state := each.state()) is not None}
 
 
 def _resume(held: Sequence[_Held]) -> None:
     for each in held:
         if each.state() == "checkpointed":
-            each.restore()
+            each.do(each.driver.restore)
     for each in held:
         if each.state() == "locked":
-            each.unlock()
+            each.do(each.driver.unlock)
 
 
 @contextmanager
-def _all_held(checkpoint: Checkpoint, table: ProcessTable, processes: Sequence[Process]) -> Iterator[list[_Held]]:
+def _all_held(driver: Checkpoint, table: ProcessTable, processes: Sequence[Process]) -> Iterator[list[_Held]]:
     """Hold those of the processes that live; raise CheckpointFailed if none may be."""
     with ExitStack() as opened:
         held: list[_Held] = []
@@ -138,5 +116,5 @@ def _all_held(checkpoint: Checkpoint, table: ProcessTable, processes: Sequence[P
             except NotPermitted as error:
                 raise CheckpointFailed(str(error)) from None
             if handle is not None:
-                held.append(_Held(checkpoint, opened.enter_context(handle)))
+                held.append(_Held(driver, opened.enter_context(handle)))
         yield held

@@ -9,7 +9,6 @@ import os
 import signal
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
 from itertools import chain
 
 from fallow.actuators.process import signals
@@ -19,7 +18,6 @@ from fallow.core.units import program_name
 from fallow.core.value import value
 
 _ROUND_S = 0.05
-_WATCHED = 64  # how many killed processes are waited for at once: descriptors are limited
 _STOPPED = "Tt"
 _DEAD = "ZX"
 
@@ -119,7 +117,10 @@ class JobTree:
             refused = self._kill(living)
             if left_s <= 0 or len(refused) == len(living):
                 return tuple(self._survivor(row, row.pid in refused) for row in living)
-            self._wait_for_one_of(living, min(_ROUND_S, left_s))
+            handle = Handle.open(self._table, living[0].process, ())
+            if handle is not None:
+                with handle:
+                    handle.wait(min(_ROUND_S, left_s))
 
     def reap(self) -> None:
         """Reap every child that has ended; remember the end of the job's first process."""
@@ -144,14 +145,15 @@ class JobTree:
             found.append(row)
             todo.extend(children.get(row.pid, ()))
         # A process that was seen in the tree stays known, even if it has another parent at the next look.
-        self._known = frozenset((*self._first, *map(_identity, found)))
+        self._known = frozenset((*self._first, *(row.process for row in found)))
         return found
 
     def _is_ours(self, row: ProcessRow) -> bool:
-        return _identity(row) in self._known or (self._orphans is not None and self._orphans.of_job(row))
+        return row.process in self._known or (self._orphans is not None and self._orphans.of_job(row))
 
     def _has_ended(self, row: ProcessRow) -> bool:
-        handle = Handle.open(self._table, _identity(row), ())
+        """Return whether all its threads have ended. /proc shows a zombie if only the first one has."""
+        handle = Handle.open(self._table, row.process, ())
         if handle is None:
             return True
         with handle:
@@ -167,18 +169,11 @@ class JobTree:
                 refused.add(row.pid)
         return refused
 
-    def _wait_for_one_of(self, living: Sequence[ProcessRow], timeout_s: float) -> None:
-        with ExitStack() as stack:
-            opened = (Handle.open(self._table, _identity(row), ()) for row in living[:_WATCHED])
-            handles = [stack.enter_context(handle) for handle in opened if handle is not None]
-            if len(handles) == len(living[:_WATCHED]):  # else one has ended already
-                signals.wait_for_any(handles, timeout_s)
-
     def _handles(self, rows: Iterable[ProcessRow]) -> Iterator[tuple[ProcessRow, Handle]]:
         """Yield a handle of each process that is still the same one."""
         never = signals.untouchable(self._table)
         for row in rows:
-            handle = Handle.open(self._table, _identity(row), never)
+            handle = Handle.open(self._table, row.process, never)
             if handle is not None:
                 with handle:
                     yield row, handle
@@ -206,7 +201,3 @@ def _ended_child() -> os.waitid_result | None:
         return os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG)
     except ChildProcessError:
         return None
-
-
-def _identity(row: ProcessRow) -> Process:
-    return Process(row.pid, row.birth)

@@ -148,7 +148,7 @@ class Filler:
         handle = signals.Handle.open(self._table, self._process, ()) if self.presence is Presence.ABSENT else None
         if handle is not None:
             with handle:
-                signals.wait_for_any([handle], _ENDS_WITHIN_S)
+                handle.wait(_ENDS_WITHIN_S)
         with suppress(ChildProcessError):
             os.waitpid(self.keeper, os.WNOHANG)
         self._line.close()

@@ -135,12 +135,12 @@ class Keeper:
         """Send SIGTERM to the filler's own process group, then to its other processes, which take time to find."""
         group = self._tree.root.pid
         if self._tree.ended is None:
-            signals.ask_group(group, signal.SIGTERM)
+            signals.signal_group(group, signal.SIGTERM)
         self._tree.ask(signal.SIGTERM, but_not_group=group if self._tree.ended is None else None)
 
     def _kill(self) -> None:
         if self._tree.ended is None:
-            signals.ask_group(self._tree.root.pid, signal.SIGKILL)
+            signals.signal_group(self._tree.root.pid, signal.SIGKILL)
         self._survivors = self._tree.kill()
 
     def _suspend(self, within_s: float, held_bytes: int) -> None:
@@ -163,7 +163,7 @@ class Keeper:
         if self._move is not None:  # one after the other; of those that wait, the last counts
             self._next_order = (work, within_s, becomes)
             return
-        living = [Process(row.pid, row.birth) for row in self._tree.living()]
+        living = [row.process for row in self._tree.living()]
         move = self._move = _Move(becomes, self._clock.monotonic_s() + within_s)
 
         def run() -> None:

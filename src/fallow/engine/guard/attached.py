@@ -28,7 +28,7 @@ class Attached:
         proc = self._proc
         never = untouchable(proc)
         for row in self.tree.living():
-            handle = Handle.open(proc, Process(row.pid, row.birth), never)
+            handle = Handle.open(proc, row.process, never)
             if handle is not None:
                 with handle:
                     if not handle.may_signal():

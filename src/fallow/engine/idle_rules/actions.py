@@ -139,7 +139,7 @@ class ProcessJobActions:
         now, first, command = self._world.clock.monotonic_s, self._job.first, wanted.command
         steps: list[Step] = []
         if wanted.stacks:
-            living = [Process(row.pid, row.birth) for row in self._tree.living()]
+            living = [row.process for row in self._tree.living()]
 
             def write() -> Outcome:
                 return stack_dump.write_stacks(self._world, living, first)

@@ -8,7 +8,6 @@ from fallow.core.actions import Ask, CancelWarning, Kill, Warn
 from fallow.core.findings import Outcome
 from fallow.core.gpu import Gpu, Snapshot
 from fallow.core.job import GpuKey, Job
-from fallow.core.process import Process
 from fallow.core.protections import AffectedProcess
 from fallow.core.reasons import Reason
 from fallow.core.reservations import NOTHING_READ, Reservations
@@ -76,7 +75,7 @@ class ForegroundJobActions:
     def warn_by_signal(self, name: str, pids: Collection[int]) -> Outcome:
         """Send it to the command itself and to its processes on GPUs, where they catch it."""
         rows = (self._world.proc.stat(pid) for pid in sorted({self._tree.root.pid, *pids}) if self._tree.has(pid))
-        return warn_by_signal(self._world.proc, [Process(row.pid, row.birth) for row in rows if row], name)
+        return warn_by_signal(self._world.proc, [row.process for row in rows if row], name)
 
     def cancel(self, _: CancelWarning) -> None:
         """Do nothing more."""
@@ -88,7 +87,7 @@ class ForegroundJobActions:
     def _write_stacks(self) -> Wait:
         """Write the stacks now: in a thread, py-spy could be reaped together with the children of the job."""
         root = self._tree.root
-        processes = [Process(row.pid, row.birth) for row in self._tree.living()]
+        processes = [row.process for row in self._tree.living()]
         return done(stack_dump.write_stacks(self._world, processes, root))
 
     def ask(self, action: Ask) -> Outcome:

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from threading import Lock
 
 from fallow.actuators.process.checkpoint import Checkpoint, CheckpointFailed
-from fallow.actuators.process.suspend import StaysOff, put_back, state_of, states, take_off
+from fallow.actuators.process.suspend import StaysOff, put_back, states, take_off
 from fallow.core.errors import FallowError
 from fallow.core.findings import Outcome
 from fallow.core.parked import ParkedJob
@@ -78,8 +78,9 @@ class Checkpoints:
         if why_not is not None:
             return why_not
         try:
+            found = states(self._driver, self._world.proc, job.holders)
             for process in job.holders:
-                state = state_of(self._driver, self._world.proc, process)
+                state = found.get(process)
                 if state != "running":
                     return f"pid {process.pid} " + (
                         f"is {state} already"
@@ -126,7 +127,7 @@ class Checkpoints:
         if why_not is not None:
             return Unknown(why_not)
         try:
-            found = states(self._driver, self._world.proc, job.processes)
+            found = set(states(self._driver, self._world.proc, job.processes).values())
             if "locked" in found:
                 put_back(self._driver, self._world.proc, job.processes)
                 return False

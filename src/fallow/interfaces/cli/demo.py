@@ -12,7 +12,7 @@ import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 
-from fallow.actuators.process import signals, spawn
+from fallow.actuators.process import spawn
 from fallow.actuators.process.signals import Handle
 from fallow.core.activity import Activity
 from fallow.core.errors import FallowError
@@ -207,9 +207,9 @@ class _Stage:
         """End everything that was started, the last first."""
         for handle in reversed(self._handles):
             handle.send(signal.SIGTERM)
-            if not signals.wait_for_any([handle], _PATIENCE_S):
+            if not handle.wait(_PATIENCE_S):
                 handle.send(signal.SIGKILL)
-                signals.wait_for_any([handle], _PATIENCE_S)
+                handle.wait(_PATIENCE_S)
             handle.close()
         self.world.close()
 
