@@ -7,8 +7,8 @@ Its output is read until it ends, and then closed: what it leaves in the backgro
 import os
 import select
 import time
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Mapping, Sequence, Set
+from contextlib import ExitStack, suppress
 from io import FileIO
 from signal import SIGKILL
 
@@ -18,10 +18,6 @@ from fallow.core.process import Ended
 from fallow.core.units import duration_for_people, printable
 from fallow.core.unknown import Unknown
 from fallow.core.value import value
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from subprocess import Popen
 
 MOST_BYTES = 1 << 20
 _AT_ONCE = 32
@@ -70,89 +66,38 @@ def run(
     limit_s: float,
     stdin: bytes = b"",
     most_bytes: int = MOST_BYTES,
-    called_off: int | None = None,
 ) -> Ran:
-    """Run a program to its end; raise CommandNotFound or CannotRun if it cannot be started.
-
-    It is killed as soon as the descriptor `called_off` can be read.
-    """
-    from subprocess import PIPE, Popen, TimeoutExpired  # noqa: PLC0415  `pick` and `run` start no other program
-
-    path, until_s = spawn.find(command, environ), time.monotonic() + limit_s
-    with FileIO(os.memfd_create("stdin"), "r+") as given:
-        given.write(stdin)
-        given.seek(0)
-        try:
-            process = Popen(
-                command, 0, path, stdin=given, stdout=PIPE, stderr=PIPE, env=environ, start_new_session=True
-            )
-        except OSError as error:
-            raise spawn.failure(path, error) from None
-    pidfd, pipes = os.pidfd_open(process.pid), [pipe for pipe in (process.stdout, process.stderr) if pipe is not None]
-    try:
-        output, errors = _read(process, pidfd, [pipe.fileno() for pipe in pipes], until_s, most_bytes, called_off)
-        code = process.returncode
-    finally:
-        for pipe in pipes:
-            pipe.close()
-        if process.poll() is None:
-            signals.signal_group(process.pid, SIGKILL)
-            with suppress(TimeoutExpired):
-                process.wait(_DIES_WITHIN_S)
-        os.close(pidfd)
-    too_long = max(len(output), len(errors)) > most_bytes
-    ended = None
-    if code is not None and not too_long:
-        ended = Ended(code=code) if code >= 0 else Ended(by_signal=-code)
-    return Ran(ended, bytes(output[:most_bytes]), bytes(errors[:most_bytes]), too_long)
-
-
-def _read(
-    process: "Popen[bytes]",
-    pidfd: int,
-    pipes: Sequence[int],
-    until_s: float,
-    most_bytes: int,
-    called_off: int | None,
-) -> list[bytearray]:
-    """Return what the program prints until it ends, its time is over, or it has printed too much."""
-    printed = {fd: bytearray() for fd in pipes}
-    poll, still_open = select.poll(), set(pipes)
-    for fd in (pidfd, *pipes):
-        os.set_blocking(fd, False)
-        poll.register(fd, select.POLLIN)
-    if called_off is not None:
-        poll.register(called_off, select.POLLIN)
-    while process.returncode is None and max(map(len, printed.values())) <= most_bytes:
-        left_s = until_s - time.monotonic()
-        if left_s <= 0:
-            break
-        if (called_off, select.POLLIN) in poll.poll(left_s * 1000):
-            break
-        process.poll()  # before what it has printed is read: then nothing comes after its end
-        for fd in tuple(still_open):
-            with suppress(BlockingIOError):
-                more = os.read(fd, _PIPE_HOLDS)
-                printed[fd] += more
-                if not more:
-                    still_open.remove(fd)
-                    poll.unregister(fd)
-    return list(printed.values())
+    """Run a program to its end; raise CommandNotFound or CannotRun if it cannot be started."""
+    return run_many([command], environ, limit_s, most_bytes, stdin)[0]
 
 
 def run_many(
-    commands: Sequence[Sequence[str]], environ: Mapping[str, str], limit_s: float, most_bytes: int = MOST_BYTES
+    commands: Sequence[Sequence[str]],
+    environ: Mapping[str, str],
+    limit_s: float,
+    most_bytes: int = MOST_BYTES,
+    stdin: bytes = b"",
 ) -> list[Ran]:
-    """Run programs side by side, 32 at a time; return how each ended, in the same order. Ctrl-C kills all of them."""
-    from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415  loaded only to ask many hosts
+    """Run programs side by side, 32 at a time; return how each ended, in the same order.
 
-    with FileIO(os.eventfd(0), "r+") as called_off, ThreadPoolExecutor(_AT_ONCE) as pool:
-        off = called_off.fileno()
-        try:
-            return list(pool.map(lambda each: run(each, environ, limit_s, b"", most_bytes, off), commands))
-        except BaseException:
-            os.eventfd_write(off, 1)
-            raise
+    Those that still run when their time is over, or when this is interrupted, are killed.
+    """
+    if len(commands) > _AT_ONCE:
+        first, rest = commands[:_AT_ONCE], commands[_AT_ONCE:]
+        return [each for some in (first, rest) for each in run_many(some, environ, limit_s, most_bytes, stdin)]
+    until_s, programs = time.monotonic() + limit_s, []
+    with ExitStack() as stack:
+        for command in commands:
+            programs.append(_Program(command, environ, stdin, most_bytes))
+            stack.callback(programs[-1].close)
+        running = programs
+        while running and (left_s := until_s - time.monotonic()) > 0:
+            poll = select.poll()
+            for fd in set().union(*(each.fds for each in running)):
+                poll.register(fd, select.POLLIN)
+            readable = {fd for fd, _ in poll.poll(left_s * 1000)}
+            running = [each for each in running if each.goes_on(readable)]
+        return [each.ran() for each in programs]
 
 
 def ask(
@@ -169,3 +114,66 @@ def ask(
     if ran.ended is None:
         return Unknown(f"{name} did not answer within {duration_for_people(limit_s)}")
     return ran
+
+
+class _Program:
+    """A program that runs, and what it has printed."""
+
+    def __init__(self, command: Sequence[str], environ: Mapping[str, str], stdin: bytes, most_bytes: int) -> None:
+        from subprocess import PIPE, Popen  # noqa: PLC0415  `pick` and `run` start no other program
+
+        path = spawn.find(command, environ)
+        with FileIO(os.memfd_create("stdin"), "r+") as given:
+            given.write(stdin)
+            given.seek(0)
+            try:
+                self._process = Popen(
+                    command, 0, path, stdin=given, stdout=PIPE, stderr=PIPE, env=environ, start_new_session=True
+                )
+            except OSError as error:
+                raise spawn.failure(path, error) from None
+        self._most_bytes = most_bytes
+        self._pidfd = os.pidfd_open(self._process.pid)
+        self._pipes = [pipe for pipe in (self._process.stdout, self._process.stderr) if pipe is not None]
+        self._printed = {pipe.fileno(): bytearray() for pipe in self._pipes}
+        for fd in self._printed:
+            os.set_blocking(fd, False)
+        self.fds = {self._pidfd, *self._printed}
+        """What can be read when it has printed something or has ended."""
+
+    def goes_on(self, readable: Set[int]) -> bool:
+        """Read what it has printed; return whether it runs and has not printed too much."""
+        if self.fds.isdisjoint(readable):
+            return True
+        ended = self._process.poll() is not None  # before its pipes are read: then nothing comes after its end
+        for fd in self.fds & self._printed.keys():
+            with suppress(BlockingIOError):
+                more = os.read(fd, _PIPE_HOLDS)
+                self._printed[fd] += more
+                if not more:
+                    self.fds.remove(fd)
+        return not ended and not self._is_too_long
+
+    def ran(self) -> Ran:
+        """Return how it ended, and what it printed."""
+        code, ended = self._process.returncode, None
+        if code is not None and not self._is_too_long:
+            ended = Ended(code=code) if code >= 0 else Ended(by_signal=-code)
+        output, errors = (bytes(printed[: self._most_bytes]) for printed in self._printed.values())
+        return Ran(ended, output, errors, self._is_too_long)
+
+    def close(self) -> None:
+        """Close its pipes, and kill it with its group unless it has ended by itself."""
+        from subprocess import TimeoutExpired  # noqa: PLC0415  as above
+
+        for pipe in self._pipes:
+            pipe.close()
+        os.close(self._pidfd)
+        if self._process.poll() is None:
+            signals.signal_group(self._process.pid, SIGKILL)
+            with suppress(TimeoutExpired):
+                self._process.wait(_DIES_WITHIN_S)
+
+    @property
+    def _is_too_long(self) -> bool:
+        return max(map(len, self._printed.values())) > self._most_bytes
