@@ -21,7 +21,7 @@ from tests.waiting import PROGRAM_S, until
 
 @pytest.fixture
 def protections(tmp_path: pathlib.Path) -> ProtectionFolder:
-    return ProtectionFolder(ClaimFolder(str(tmp_path / "claims")), lambda uid: f"user{uid}")
+    return ProtectionFolder(ClaimFolder(str(tmp_path / "claims")), lambda uid: f"user{uid}", Proc())
 
 
 def test_a_hold_is_placed_listed_and_released(simulated: Fallow) -> None:
@@ -86,9 +86,8 @@ def test_a_gpu_is_named_as_people_name_it_and_by_its_uuid_where_it_cannot_be_rea
     assert " protects gpu:GPU-" in simulated("protect", "--list", FALLOW_SIMULATE="1xH100").stdout
 
 
-def test_a_hold_on_a_process_ends_with_it(tmp_path: pathlib.Path) -> None:
+def test_a_hold_on_a_process_ends_with_it(protections: ProtectionFolder, tmp_path: pathlib.Path) -> None:
     """Else the protection on a job would keep the machine on long after the job."""
-    protections = ProtectionFolder(ClaimFolder(str(tmp_path / "claims")), str, Proc())
     job = subprocess.Popen(["sleep", "100"])
     stat = Proc().stat(job.pid)
     assert stat is not None
@@ -180,12 +179,14 @@ def test_only_its_owner_or_root_can_release_a_hold_and_everybody_sees_it(open_fo
 _EXIT_OF_ONE_THREAD = {"x86_64": 60, "aarch64": 93}
 
 
-def test_a_process_that_cannot_be_told_from_here_is_held_until_the_time_ends(tmp_path: pathlib.Path) -> None:
-    """In another pid namespace the same pid is somebody else: that it is not here says nothing."""
-    elsewhere = ProtectionFolder(ClaimFolder(str(tmp_path / "claims")), str)
-    number = elsewhere.place(OneProcess(4_000_000, 5), 1000.0, "")
-    protections = ProtectionFolder(ClaimFolder(str(tmp_path / "claims")), str, Proc())
-    assert [protection.id for protection in protections.active(999.0)] == [number]
+@pytest.mark.parametrize("namespace", ["", ', "pid_namespace": 1'])
+def test_a_process_of_another_pid_namespace_is_protected_until_the_time_ends(
+    protections: ProtectionFolder, tmp_path: pathlib.Path, namespace: str
+) -> None:
+    """There the same pid is somebody else: that it is not here says nothing."""
+    fields = f'{{"target": "pid:4000000@5", "until": 1000, "why": ""{namespace}}}'
+    (tmp_path / "claims" / "protection-100000001").write_text(fields)
+    assert [protection.id for protection in protections.active(999.0)] == [100000001]
     assert protections.active(1000.0) == []
 
 

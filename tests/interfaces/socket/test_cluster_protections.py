@@ -9,6 +9,7 @@ import pytest
 from fallow.actuators.claims.folder import ClaimFolder
 from fallow.actuators.claims.protections import ProtectionFolder
 from fallow.readers.accounts import user_name
+from fallow.readers.proc import Proc
 from tests.actuators.claims.test_users import ADA, BOB, Users
 from tests.interfaces.socket.conftest import Start
 from tests.interfaces.socket.test_server import everything, request
@@ -49,7 +50,7 @@ def posted(users: Users, uid: int, subject: str) -> tuple[int, str]:
 
 
 def protections(users: Users) -> list[tuple[str, str]]:
-    folder = ProtectionFolder(ClaimFolder(users.environ["FALLOW_CLAIM_DIR"]), user_name)
+    folder = ProtectionFolder(ClaimFolder(users.environ["FALLOW_CLAIM_DIR"]), user_name, Proc())
     return [(str(each.target), each.by_user) for each in folder.active(0.0)]
 
 

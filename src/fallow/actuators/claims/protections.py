@@ -22,11 +22,10 @@ from typing import Protocol
 from fallow.actuators.claims.folder import ClaimFolder
 from fallow.core.errors import OF_THE_DISK, FallowError, NotPermitted, WrongUsage
 from fallow.core.protections import Everything, OneProcess, Protection, Target, is_over, parse_target, reason_of
-from fallow.core.value import value
+from fallow.core.value import replace
 
 _MOST = 1000
 _MOST_BYTES = 8192
-_MOST_TRIES = 100
 _END_OF_TIME_S = 4e9
 _FIRST_NUMBER, _NUMBERS = 100_000_000, 900_000_000
 _NAME = re.compile(r"protection-([1-9]\d{8})", re.ASCII)
@@ -45,21 +44,12 @@ class Lives(Protocol):
         """Return whether that very process has certainly ended."""
 
 
-@value
-class _Read:
-    """What a file says."""
-
-    protection: Protection
-    pid_namespace: int | None = None
-    """The pid namespace of the target's pid, if the file says so."""
-
-
 class ProtectionFolder:
     """All protections on this machine."""
 
-    def __init__(self, folder: ClaimFolder, user_name: Callable[[int], str], lives: Lives | None = None) -> None:
+    def __init__(self, folder: ClaimFolder, user_name: Callable[[int], str], lives: Lives) -> None:
         self._lives = lives
-        self._pid_namespace = None if lives is None else lives.pid_namespace()
+        self._pid_namespace = lives.pid_namespace()
         self._folder = folder
         self._user_name = user_name
         self._told: set[str] = set()
@@ -70,19 +60,18 @@ class ProtectionFolder:
         fields: dict[str, object] = {"target": str(target), "until": until, "why": reason_of(why)}
         if isinstance(target, OneProcess) and self._pid_namespace is not None:
             fields["pid_namespace"] = self._pid_namespace
-        for _ in range(_MOST_TRIES):
-            number = _FIRST_NUMBER + int.from_bytes(os.urandom(8), "little") % _NUMBERS
-            try:
-                if self._folder.add(_file_name(number), json.dumps(fields).encode()):
-                    return number
-            except OSError as error:
-                sentence = f"cannot place a protection in {self._folder.path}: {error.strerror}"
-                if error.errno in OF_THE_DISK:
-                    raise FallowError(sentence, "put that right, or ask root to") from None
-                raise NotPermitted(sentence) from None
-        raise NotPermitted(f"cannot place a protection in {self._folder.path}: every name that was tried is taken")
+        number = _FIRST_NUMBER + int.from_bytes(os.urandom(8), "little") % _NUMBERS
+        try:
+            if self._folder.add(_file_name(number), json.dumps(fields).encode()):
+                return number
+        except OSError as error:
+            sentence = f"cannot place a protection in {self._folder.path}: {error.strerror}"
+            if error.errno in OF_THE_DISK:
+                raise FallowError(sentence, "put that right, or ask root to") from None
+            raise NotPermitted(sentence) from None
+        return self.place(target, until_wall_s, why)  # that number is taken
 
-    def active(self, wall_s: float, tell: Tell | None = None) -> list[Protection]:
+    def active(self, wall_s: float, tell: Tell = lambda _: None) -> list[Protection]:
         """Return the protections in force; remove those that are over. `tell` gets each problem once."""
         try:
             self._folder.refresh()
@@ -90,18 +79,15 @@ class ProtectionFolder:
         except (NotPermitted, OSError) as error:
             return [_in_doubt(0, f"the protections cannot be read: {error}")]
         if len(names) > _MOST:
-            found = [_Read(_in_doubt(0, f"there are more than {_MOST} protections, so everything is protected"))]
-        else:
-            found = [each for each in map(self._read, names) if each is not None]
+            return [_in_doubt(0, f"there are more than {_MOST} protections, so everything is protected")]
         in_force: list[Protection] = []
-        for each in found:
-            protection = each.protection
-            if self._is_over(each, wall_s):
+        for protection in filter(None, map(self._read, names)):
+            if is_over(protection, wall_s):
                 with suppress(OSError, NotPermitted):
                     self._folder.remove(_file_name(protection.id))
                 continue
             in_force.append(protection)
-            if tell is not None and protection.by_user == _SOMEBODY and protection.why not in self._told:
+            if protection.by_user == _SOMEBODY and protection.why not in self._told:
                 self._told.add(protection.why)
                 tell(str(protection))
         return in_force
@@ -121,7 +107,7 @@ class ProtectionFolder:
         except OSError as error:
             raise NotPermitted(f"cannot release protection {number}: {error.strerror}") from None
 
-    def _read(self, name: str) -> _Read | None:
+    def _read(self, name: str) -> Protection | None:
         """Return what a file says; None if it was removed this moment."""
         number = int(name.removeprefix("protection-"))
         try:
@@ -129,26 +115,33 @@ class ProtectionFolder:
         except FileNotFoundError:
             return None
         except OSError as error:
-            return _Read(_in_doubt(number, f"its file cannot be read ({error.strerror}), so it protects everything"))
+            return _in_doubt(number, f"its file cannot be read ({error.strerror}), so it protects everything")
         try:
             facts = os.fstat(fd)
             owner = self._user_name(facts.st_uid)
             if stat.S_ISREG(facts.st_mode) and not facts.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-                return _understood(number, os.read(fd, _MOST_BYTES + 1), owner)
+                return self._understood(number, os.read(fd, _MOST_BYTES + 1), owner)
         except (OSError, ValueError, TypeError, KeyError, ArithmeticError, RecursionError, WrongUsage):
             pass
         finally:
             os.close(fd)
-        return _Read(_in_doubt(number, f"its file, which is {owner}'s, makes no sense, so it protects everything"))
+        return _in_doubt(number, f"its file, which is {owner}'s, makes no sense, so it protects everything")
 
-    def _is_over(self, read: _Read, wall_s: float) -> bool:
-        """Return whether its time has come, or its process has ended."""
-        if is_over(read.protection, wall_s):
-            return True
-        target = read.protection.target
-        if self._lives is None or read.pid_namespace is None or read.pid_namespace != self._pid_namespace:
-            return False
-        return isinstance(target, OneProcess) and self._lives.has_ended(target.pid, target.birth)
+    def _understood(self, number: int, raw: bytes, owner: str) -> Protection:
+        """Return what a file says; raise one of many errors if that makes no sense."""
+        if len(raw) > _MOST_BYTES:
+            raise ValueError("too long")
+        fields = json.loads(raw)
+        target, until, why, namespace = fields["target"], fields["until"], fields["why"], fields.get("pid_namespace")
+        if not isinstance(target, str) or not isinstance(why, str) or isinstance(until, bool):
+            raise TypeError("of another kind")
+        until_s = math.inf if until is None or not until < _END_OF_TIME_S else float(until)
+        protection = Protection(number, parse_target(target), until_s, reason_of(why), owner)
+        one = protection.target
+        is_ours = namespace is not None and namespace == self._pid_namespace
+        if is_ours and isinstance(one, OneProcess) and self._lives.has_ended(one.pid, one.birth):
+            return replace(protection, until_wall_s=0.0)
+        return protection
 
 
 def _file_name(number: int) -> str:
@@ -158,16 +151,3 @@ def _file_name(number: int) -> str:
 def _in_doubt(number: int, why: str) -> Protection:
     """Return a protection of everything, without an end."""
     return Protection(number, Everything(), math.inf, why, _SOMEBODY)
-
-
-def _understood(number: int, raw: bytes, owner: str) -> _Read:
-    """Return what a file says; raise one of many errors if that makes no sense."""
-    if len(raw) > _MOST_BYTES:
-        raise ValueError("too long")
-    fields = json.loads(raw)
-    target, until, why, namespace = fields["target"], fields["until"], fields["why"], fields.get("pid_namespace")
-    if not isinstance(target, str) or not isinstance(why, str) or isinstance(until, bool):
-        raise TypeError("of another kind")
-    until_s = math.inf if until is None or not until < _END_OF_TIME_S else float(until)
-    protection = Protection(number, parse_target(target), until_s, reason_of(why), owner)
-    return _Read(protection, namespace if isinstance(namespace, int) else None)
