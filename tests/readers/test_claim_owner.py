@@ -14,7 +14,7 @@ from fallow.readers.proc import Proc
 from tests.harness import ManualClock
 from tests.places import LIMIT_S
 
-BYTE = 2**62
+BYTE = 0
 US = Proc().stat(os.getpid())
 
 

@@ -5,8 +5,7 @@ only of their own.
 """
 
 import os
-from collections.abc import Iterator
-from itertools import islice
+from contextlib import suppress
 
 from fallow.core.ports import Clock
 from fallow.core.process import Process
@@ -30,51 +29,35 @@ class ClaimOwners:
         """Return a process that holds the lock on a byte of an open file; None if none is seen."""
         facts = os.fstat(fd)
         file = facts.st_dev, facts.st_ino
-        for process in (named, self._found.get(file)):
-            if process is not None and self._has(process, fd, byte):
-                return process
+        asked = [process for process in (named, self._found.get(file)) if process is not None]
         now_s = self._clock.monotonic_s()
-        if now_s - self._searched_s.get(file, float("-inf")) < _SEARCHED_AGAIN_AFTER_S:
-            return None
-        self._searched_s[file] = now_s
-        for stat in self._proc.everybody():
-            process = Process(stat.pid, stat.birth)
-            if self._has(process, fd, byte):
-                self._found[file] = process
-                return process
-        return None
+        found = next((process for process in asked if self._has(process, fd, byte)), None)
+        if found is None and now_s - self._searched_s.get(file, float("-inf")) >= _SEARCHED_AGAIN_AFTER_S:
+            self._searched_s[file] = now_s
+            everybody = (Process(stat.pid, stat.birth) for stat in self._proc.everybody())
+            found = next((process for process in everybody if self._has(process, fd, byte)), None)
+        if found is not None:
+            self._found[file] = found
+        return found
 
     def _has(self, process: Process, fd: int, byte: int) -> bool:
-        """Return whether this very process has the lock."""
-        return any(_is_on(byte, info) for info in self._open(process.pid, fd)) and self._lives(process)
+        """Return whether this very process has the lock.
 
-    def _open(self, pid: int, fd: int) -> Iterator[bytes]:
-        """Yield what the kernel says of each descriptor of a process that is of the same file.
-
-        The name is compared first: to ask for more of a file may wait for the server that has it.
+        Names are compared first: to ask for more of a file may wait for the server that has it.
         """
-        root = self._proc.root
-        try:
+        root, line = self._proc.root, f"{byte} {byte}"
+        with suppress(OSError):
             name = os.path.basename(os.readlink(f"{root}/self/fd/{fd}"))
-            with os.scandir(f"{root}/{pid}/fd") as entries:
-                numbers = [entry.name for entry in islice(entries, _MOST_DESCRIPTORS)]
-        except OSError:
-            return
-        for number in numbers:
-            path = f"{root}/{pid}/fd/{number}"
-            try:
-                if os.path.basename(os.readlink(path)) == name and os.path.samestat(os.stat(path), os.fstat(fd)):
-                    with open(f"{root}/{pid}/fdinfo/{number}", "rb", buffering=0) as file:
-                        yield file.read(_MOST_READ) or b""
-            except OSError:
-                continue
-
-    def _lives(self, process: Process) -> bool:
-        stat = self._proc.stat(process.pid)
-        return stat is not None and stat.birth == process.birth
-
-
-def _is_on(byte: int, fdinfo: bytes) -> bool:
-    """Return whether a descriptor has a lock on this byte: the line of a lock ends with its first and last byte."""
-    only = [str(byte).encode()] * 2
-    return any(line.startswith(b"lock:") and line.split()[-2:] == only for line in fdinfo.splitlines())
+            for number in os.listdir(f"{root}/{process.pid}/fd")[:_MOST_DESCRIPTORS]:
+                path = f"{root}/{process.pid}/fd/{number}"
+                with suppress(OSError):
+                    if os.path.basename(os.readlink(path)) != name or not os.path.samestat(
+                        os.stat(path), os.fstat(fd)
+                    ):
+                        continue
+                    with open(f"{root}/{process.pid}/fdinfo/{number}", "rb", buffering=0) as file:
+                        locks = (file.read(_MOST_READ) or b"").decode(errors="replace").splitlines()
+                    if any(lock.startswith("lock:") and lock.endswith(f" {line}") for lock in locks):
+                        stat = self._proc.stat(process.pid)
+                        return stat is not None and stat.birth == process.birth
+        return False

@@ -4,7 +4,7 @@ import pytest
 
 from tests.conftest import Fallow
 
-HELD = "held by the launch that this one runs in; "
+HELD = "held by the launch that this one runs in: "
 
 
 @pytest.mark.parametrize("command", ["run --wait -n 4 -- true", "run --wait --shared -- true", "pick --wait"])
@@ -13,7 +13,7 @@ def test_a_wait_for_the_launch_around_it_is_refused_at_once_and_says_who_holds_t
 ) -> None:
     done = simulated("run", "-n", "4", "--", "sh", "-c", f"fallow {command}; echo $?")
     assert done.stdout == "75\n", done.stderr
-    assert f", and all are {HELD}" in done.stderr
+    assert f"; {HELD}4 of 4" in done.stderr
     assert "GPU 3: claimed by " in done.stderr
 
 
@@ -21,14 +21,14 @@ def test_a_wait_for_the_launch_around_it_is_refused_at_once_and_says_who_holds_t
 def test_it_is_refused_under_a_supervised_job_and_where_the_claim_is_not_inherited(simulated: Fallow) -> None:
     closed = "import subprocess; subprocess.run(['fallow', 'run', '--wait', '--', 'true'])"
     done = simulated("run", "--idle-timeout", "1h", "--", "python", "-c", closed)
-    assert f"need 1 GPU, and it is {HELD}" in done.stderr
+    assert f"need 1 GPU; {HELD}1 of 1" in done.stderr
 
 
 def test_gpus_that_the_launch_around_it_does_not_hold_are_given(simulated: Fallow) -> None:
     inner = "unset CUDA_VISIBLE_DEVICES; fallow run --wait -n 3 -- echo three; fallow run --wait -n 4 -- echo four"
     done = simulated("run", "--", "sh", "-c", inner)
     assert done.stdout == "three\n"
-    assert f"need 4 GPUs, and 1 of 4 is {HELD}" in done.stderr
+    assert f"need 4 GPUs; {HELD}1 of 4" in done.stderr
 
 
 @pytest.mark.more

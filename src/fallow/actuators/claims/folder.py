@@ -41,7 +41,7 @@ _WHY = {
     errno.EACCES: "is shut to us",
     errno.EPERM: "is shut to us",
 }
-_NOT_MAPPED = 65534  # how root of the machine shows in a container with user IDs of its own
+_ROOT = (0, 65534)  # 65534 is how root of the machine shows in a container with user IDs of its own
 _TRIES = 50  # in case the file is removed again and again
 _GATE_WITHIN_S = 2.0
 _GATE_AGAIN_S = 0.001
@@ -153,7 +153,7 @@ class ClaimFolder:
     def demand_change(self) -> None:
         """Raise NotPermitted if we are root and the folder is another user's: root changes nothing there."""
         uid = self.owner_uid
-        if os.geteuid() == 0 and uid not in (0, _NOT_MAPPED):
+        if os.geteuid() == 0 and uid not in _ROOT:
             whose = f"the claim folder {self.path} is of user ID {uid}, and root changes nothing in it"
             raise NotPermitted(f"{whose}; {to_give_it_to_root(self.path)}, {_ELSE_NAME}")
 
@@ -170,7 +170,7 @@ class ClaimFolder:
             os.close(fd)
 
     def _opened(self, name: str, flags: int) -> int | None:
-        """Open a file that every user may write to: what is written there does nothing that any user could not."""
+        """Open a file; refuse one that not everybody may write to: writing there could do what its owner forbade."""
         try:
             fd = os.open(name, flags, dir_fd=self.fd)
         except FileNotFoundError:
@@ -190,7 +190,7 @@ class ClaimFolder:
         if error.errno in _OF_THE_PROCESS:
             return error
         if error.errno in OF_THE_DISK or error.errno == errno.EROFS:
-            return FallowError(f"cannot use {path}: {error.strerror}; put that right, {_ELSE_NAME}")
+            return _failure(f"use {path}", error, "mount it for writing")
         try:
             uid = os.stat(name, dir_fd=self.fd, follow_symlinks=False).st_uid
         except OSError:
@@ -217,18 +217,13 @@ def _open_folder(path: str) -> int:
         fd = os.open(path, _OPEN_FOLDER)
     except OSError as error:
         if os.path.islink(path):
-            raise NotPermitted(f"the claim folder {path} is a symbolic link, which fallow does not follow") from None
-        why = f"{error.strerror}; see what is there, {_ELSE_NAME}"
-        raise NotPermitted(f"cannot open the claim folder {path}: {why}") from None
+            raise NotPermitted(f"the claim folder {path} {_WHY[errno.ELOOP]}") from None
+        raise _failure(f"open the claim folder {path}", error, "see what is there") from None
     if os.access(".", os.W_OK | os.X_OK, dir_fd=fd, effective_ids=True):
         return fd
-    read_only = os.fstatvfs(fd).f_flag & os.ST_RDONLY
     os.close(fd)
-    if read_only:
-        why = f"is on a file system that is mounted read-only; remount it, {_ELSE_NAME}"
-    else:
-        why = f"is shut to this user; as its owner or root run: chmod 1777 {shell_word(path)}"
-    raise NotPermitted(f"the claim folder {path} {why}")
+    way = f"mount it for writing, or as its owner or root run: chmod 1777 {shell_word(path)}"
+    raise NotPermitted(f"the claim folder {path} is shut to this user; {way}")
 
 
 def _make(path: str) -> None:
@@ -236,17 +231,17 @@ def _make(path: str) -> None:
     above = os.path.dirname(path.rstrip("/"))
     before = os.umask(0)
     try:
-        if os.geteuid() == 0 and os.stat(above).st_uid not in (0, _NOT_MAPPED):
+        if os.geteuid() == 0 and os.stat(above).st_uid not in _ROOT:
             raise NotPermitted(f"root makes no claim folder in {above}, which is another user's; {_ELSE_NAME[3:]}")
         with suppress(FileExistsError):
             os.mkdir(path, _FOLDER_MODE)
     except OSError as error:
-        if error.errno in OF_THE_DISK:
-            raise FallowError(
-                f"cannot make the claim folder {path}: {error.strerror}; put that right, {_ELSE_NAME}"
-            ) from None
-        raise NotPermitted(
-            f"cannot make the claim folder {path}: {error.strerror}; let root make it, {_ELSE_NAME}"
-        ) from None
+        raise _failure(f"make the claim folder {path}", error, "let root make it") from None
     finally:
         os.umask(before)
+
+
+def _failure(what: str, error: OSError, way: str) -> FallowError:
+    if error.errno in OF_THE_DISK:
+        return FallowError(f"cannot {what}: {error.strerror}; put that right, {_ELSE_NAME}")
+    return NotPermitted(f"cannot {what}: {error.strerror}; {way}, {_ELSE_NAME}")

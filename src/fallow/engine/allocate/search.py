@@ -95,8 +95,8 @@ class Search:
         world = self._world
         self._snapshot = world.gpu_reader.look(self._request.depth)
         self._request = _counted(self._snapshot, self._request, world.visible_devices)
-        self._allowed = _candidates(self._snapshot, self._request, world.visible_devices)
-        self._links = _links_that_matter(world, self._allowed.gpus, self._request.wanted)
+        self._allowed, self._hidden = _candidates(self._snapshot, self._request, world.visible_devices)
+        self._links = _links_that_matter(world, self._allowed, self._request.wanted)
         if self._place is not None:
             self._place.want(str(gpu.uuid) for gpu in self._awaited())
 
@@ -120,7 +120,7 @@ class Search:
         before = LAST if is_pick or self._place is None else self._place.ticket
         self._ahead = [waiter for waiter in line(self._world, before) if not waiter.is_pick]
         found: dict[str, Reservations] = {}
-        for gpu in self._allowed.gpus:
+        for gpu in self._allowed:
             try:
                 if isinstance(gpu.uuid, str):
                     found[gpu.uuid] = reservations_of(self._world, gpu.uuid, self._ahead)
@@ -130,7 +130,7 @@ class Search:
 
     def _choose(self, reservations: Mapping[str, Reservations]) -> Choice:
         """Return what the last look and the reservations of others leave for us."""
-        fit = [gpu for gpu in self._allowed.gpus if gpu.label not in self._shut]
+        fit = [gpu for gpu in self._allowed if gpu.label not in self._shut]
         free, adjusted = self._without_fillers(fit, reservations)
         choice = choose(free, self._request.wanted, adjusted, self._links, self._world.chance)
         return replace(choice, refused={**choice.refused, **self._shut})
@@ -143,7 +143,7 @@ class Search:
     def _is_still_good(self, gpus: Sequence[Gpu], reservations: Mapping[str, Reservations]) -> bool:
         """Look again: a job without fallow may have started on GPUs that we have claimed."""
         self._look()
-        now = {gpu.uuid: gpu for gpu in self._without_fillers(self._allowed.gpus, reservations)[0]}
+        now = {gpu.uuid: gpu for gpu in self._without_fillers(self._allowed, reservations)[0]}
         wanted = self._request.wanted
         return all(
             gpu.uuid in now and refusal(now[gpu.uuid], wanted, reservations[str(gpu.uuid)]) is None for gpu in gpus
@@ -186,7 +186,7 @@ class Search:
 
     def _awaited(self) -> list[Gpu]:
         """Return the GPUs that would do, whatever runs on them now."""
-        fit = [gpu for gpu in self._allowed.gpus if eligible(gpu, self._request.wanted) and gpu.trouble is None]
+        fit = [gpu for gpu in self._allowed if eligible(gpu, self._request.wanted) and gpu.trouble is None]
         return [gpu for gpu in fit if isinstance(gpu.uuid, str) and gpu.label not in self._shut]
 
     def _waiting(self) -> str:
@@ -200,17 +200,9 @@ class Search:
         """Return the GPUs of a choice; raise NotEnoughGpus if there are none."""
         if choice.gpus:
             return choice.gpus
-        refused = {**self._allowed.refused, **choice.refused}
-        available = len(self._allowed.gpus) - len(choice.refused)
+        refused = {**self._hidden, **choice.refused}
+        available = len(self._allowed) - len(choice.refused)
         raise not_enough(self._world, self._snapshot, self._request.wanted.count, available, refused, waited_s)
-
-
-@value
-class _Candidates:
-    """The GPUs that may be given, and why the others may not."""
-
-    gpus: tuple[Gpu, ...]
-    refused: Mapping[str, Reason]
 
 
 def _counted(snapshot: Snapshot, request: Request, visible_devices: str | None) -> Request:
@@ -223,8 +215,10 @@ def _counted(snapshot: Snapshot, request: Request, visible_devices: str | None) 
     return replace(request, wanted=replace(request.wanted, count=max(1, len(named))), all_named=False)
 
 
-def _candidates(snapshot: Snapshot, request: Request, visible_devices: str | None) -> _Candidates:
-    """Return the GPUs that --gpus and CUDA_VISIBLE_DEVICES allow; raise an error if these are too few."""
+def _candidates(
+    snapshot: Snapshot, request: Request, visible_devices: str | None
+) -> tuple[tuple[Gpu, ...], dict[str, Reason]]:
+    """Return the GPUs that may be given, and by label why the others may not; raise an error if they are too few."""
     allowed, hidden_ones = named_and_visible(request.gpus, visible_devices, snapshot.gpus)
     listed = (*allowed, *hidden_ones)
     could = [gpu for gpu in listed if eligible(gpu, request.wanted)]
@@ -240,7 +234,7 @@ def _candidates(snapshot: Snapshot, request: Request, visible_devices: str | Non
     if request.suits is not None:
         refused |= {gpu.label: Reason("not_suited") for gpu in allowed if not request.suits(gpu)}
         allowed = tuple(gpu for gpu in allowed if gpu.label not in refused)
-    return _Candidates(allowed, refused)
+    return allowed, refused
 
 
 def _too_many(request: Request, there: int) -> str:

@@ -9,7 +9,7 @@ and waits until it has.
 """
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from itertools import islice
 
 from fallow.actuators.claims.claims import filler_on
@@ -98,19 +98,23 @@ def _has_ended(world: World, pid: int) -> bool:
 def wait_until_clear(world: World, gpus: Iterable[Gpu], most_holders: int, say: Callable[[str], None]) -> None:
     """Wait until the fillers have left GPUs that we have claimed; raise NotEnoughGpus if they do not."""
     start_s = world.clock.monotonic_s()
-    marked = [gpu for gpu in gpus if is_marked(world.folder, str(gpu.uuid))]
-    for gpu in marked:
-        for pause_s in _pauses(world, start_s + _LEAVES_WITHIN_S):
-            still_marked = is_marked(world.folder, str(gpu.uuid))
-            waited_s = world.clock.monotonic_s() - start_s
-            if (not still_marked or waited_s >= _SHOWS_WITHIN_S) and _holder_count(world, gpu) <= most_holders:
-                break
-            if pause_s >= _LONGEST_PAUSE_S:
+    for gpu in [gpu for gpu in gpus if is_marked(world.folder, str(gpu.uuid))]:
+        pause_s = _LOOK_AGAIN_S
+        while not _is_clear(world, gpu, most_holders, world.clock.monotonic_s() - start_s):
+            if world.clock.monotonic_s() - start_s >= _LEAVES_WITHIN_S:
+                why = f"what is on it has not left within {_LEAVES_WITHIN_S:.0f} s, though it is marked as a filler"
+                raise NotEnoughGpus(f"GPU {gpu.label} is not available", {gpu.label: why})
+            if pause_s == _LONGEST_PAUSE_S:
                 say(f"waiting for the filler on GPU {gpu.label} to leave")
             world.clock.sleep(pause_s)
-        else:
-            why = f"what is on it has not left within {_LEAVES_WITHIN_S:.0f} s, though it is marked as a filler"
-            raise NotEnoughGpus(f"GPU {gpu.label} is not available", {gpu.label: why})
+            pause_s = min(_LONGEST_PAUSE_S, 1.1 * pause_s)
+
+
+def _is_clear(world: World, gpu: Gpu, most_holders: int, waited_s: float) -> bool:
+    if is_marked(world.folder, str(gpu.uuid)) and waited_s < _SHOWS_WITHIN_S:
+        return False
+    now = next((each for each in world.gpu_reader.look(Depth.HOLDERS).gpus if each.uuid == gpu.uuid), None)
+    return now is not None and not isinstance(now.holders, Unknown) and len(now.holders) <= most_holders
 
 
 def is_marked(folder: ClaimFolder, uuid: str) -> bool:
@@ -122,16 +126,3 @@ def is_marked(folder: ClaimFolder, uuid: str) -> bool:
         return filler_on(fd) is not None
     finally:
         os.close(fd)
-
-
-def _holder_count(world: World, gpu: Gpu) -> float:
-    """Return how many holders a GPU has now; infinity if that cannot be read."""
-    now = next((each for each in world.gpu_reader.look(Depth.HOLDERS).gpus if each.uuid == gpu.uuid), None)
-    return float("inf") if now is None or isinstance(now.holders, Unknown) else len(now.holders)
-
-
-def _pauses(world: World, until_s: float) -> Iterator[float]:
-    pause_s = _LOOK_AGAIN_S
-    while world.clock.monotonic_s() < until_s:
-        yield pause_s
-        pause_s = min(_LONGEST_PAUSE_S, 1.1 * pause_s)
