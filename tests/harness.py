@@ -27,6 +27,7 @@ from fallow.engine.history.run import Run
 from fallow.engine.jobs.perform import HostActuators, host_actuators
 from fallow.engine.machine.world import World
 from fallow.interfaces.cli.main import main
+from fallow.readers.accounts import run_as
 from tests.places import NO_DAEMON
 from tests.scripted import RecordedActions, ScriptedGpu, ScriptedProc, ScriptedWorld
 
@@ -272,6 +273,7 @@ class Machine:
         """Return what a guard acts with."""
         if dry_run:
             return host_actuators(world, dry_run=True, user=user)
+        run_as(user, world.environ)  # who is not there is refused
         return HostActuators(self.actions, self.actions, self.actions)  # type: ignore[arg-type]
 
     def _when(self, wall_s: float) -> str:

@@ -1,6 +1,7 @@
 """What the reader of the driver does from one look to the next, in time that the test drives."""
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -8,7 +9,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from tests.conftest import Fallow
-from tests.standin import World
+from tests.standin import Process, World
 
 TWO_CALLS = 2  # how many samples there are, and the samples
 SAMPLES, MIG_MODE = "nvmlDeviceGetSamples", "nvmlDeviceGetMigMode"
@@ -31,8 +32,11 @@ reader = NvmlReader("driven", clock, Proc(), 0.3, reopens=True)
 reader.open()
 for line in sys.stdin:
     clock.now_s = float(line)
-    print(json.dumps([(gpu.uuid, gpu.trouble) for gpu in reader.look(Depth.ALL).gpus]), flush=True)
+    gpus = reader.look(Depth.ALL).gpus
+    peaks = [getattr(gpu.recent, "peak", None) for gpu in gpus]
+    print(json.dumps([[(gpu.uuid, gpu.trouble) for gpu in gpus], peaks]), flush=True)
 """
+SAMPLE_S, KEPT_S = 0.2, 14.0
 Look = Callable[[float], list[list[str | None]]]
 
 
@@ -44,7 +48,13 @@ def world(make_world: Callable[..., World]) -> World:
 
 
 @pytest.fixture
-def look(world: World, fallow: Fallow) -> Iterator[Look]:
+def peaks() -> list[float | None]:
+    """What ran on the first GPU at most between two looks, at the last one."""
+    return []
+
+
+@pytest.fixture
+def look(world: World, fallow: Fallow, peaks: list[float | None]) -> Iterator[Look]:
     """Looks at this moment, and returns the UUID and the trouble of each GPU."""
     with subprocess.Popen(
         [sys.executable, "-c", LOOKS], env=fallow.environ, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
@@ -52,8 +62,8 @@ def look(world: World, fallow: Fallow) -> Iterator[Look]:
 
         def look_at(at_s: float) -> list[list[str | None]]:
             print(at_s, file=reader.stdin, flush=True)
-            found: list[list[str | None]] = json.loads(reader.stdout.readline())  # type: ignore[union-attr]
-            return found
+            found, peaks[:] = json.loads(reader.stdout.readline())  # type: ignore[union-attr]
+            return found  # type: ignore[no-any-return]
 
         yield look_at
         reader.stdin.close()  # type: ignore[union-attr]
@@ -97,3 +107,24 @@ def test_a_driver_in_which_a_call_hangs_is_not_opened_again(world: World, look: 
     assert all("does not answer nvmlDeviceGetMemoryInfo" in str(trouble) for trouble in troubles)
     assert world.calls("nvmlInit") == opened
     world.heal(gone)
+
+
+@pytest.mark.parametrize("works_at_s", [0.05, 0.9, 1.85])
+def test_what_ran_for_a_moment_between_two_looks_is_seen_at_each(
+    world: World, look: Look, peaks: list[float | None], works_at_s: float
+) -> None:
+    """The instant of each look shows nothing; the driver keeps 14 s of samples."""
+    begin_s, card = 1_700_000_000.0, world[0]
+    card.compute, card.memory_used, card.utilization = [Process(os.getpid(), 2**30)], 2**30, 0
+    for number in range(10):
+        at_s = begin_s + 2 * number
+        ends = [at_s - SAMPLE_S * back for back in reversed(range(round(KEPT_S / SAMPLE_S)))]
+        ran = [abs((end_s - SAMPLE_S / 2) % 2 - works_at_s) < SAMPLE_S / 2 for end_s in ends]
+        card.samples = [
+            (round(end_s * 1e6), 90 if ran_then else 0) for end_s, ran_then in zip(ends, ran, strict=True)
+        ]
+        look(2.0 * number)
+        assert peaks == [0.9]
+    card.samples = [(round(end_s * 1e6), 0) for end_s in ends]
+    look(30.0)
+    assert peaks != [0.9]

@@ -27,7 +27,7 @@ __all__ = ["Event", "Journal", "open_journal"]
 
 _MOST_ROWS = 20_000
 _MOST_WAITING = 500
-_PATIENCE_S = 2.0  # for another process that writes; after one failure the next rows wait less
+_PATIENCE_S = 0.4  # for another process that writes; after one failure the next rows wait less
 _LESS_PATIENCE_S = 0.05
 _TURNS = 4  # ticks from one try to the next
 
