@@ -202,15 +202,16 @@ def test_a_daemon_that_makes_no_sense_is_left_out(simulated: Fallow, lines: tupl
     assert says in done.stderr
 
 
-@pytest.mark.more
 def test_a_dead_daemon_is_left_out_and_without_v_nothing_is_said(simulated: Fallow) -> None:
-    answer_with(pathlib.Path(simulated.environ["FALLOW_SOCKET"])).close()
+    path = pathlib.Path(simulated.environ["FALLOW_SOCKET"])
+    path.parent.mkdir()
+    with socket.socket(socket.AF_UNIX) as dead:
+        dead.bind(str(path))
     done = simulated("status", "--json")
     assert (done.returncode, done.stderr) == (0, "")
     assert "nobody listens at" in simulated("status", "--json", "-v").stderr
 
 
-@pytest.mark.more
 def test_of_a_daemon_that_is_busy_nobody_says_that_it_has_no_history_and_watches_nothing(simulated: Fallow) -> None:
     with answer_with(pathlib.Path(simulated.environ["FALLOW_SOCKET"]), HANG_UP):
         report = simulated("report")
