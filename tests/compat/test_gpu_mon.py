@@ -94,16 +94,10 @@ def test_the_second_example_gives_each_program_its_card_and_takes_back_the_one_t
     assert not running.told("GPU 1: giving")
 
 
-def test_a_card_that_the_machine_does_not_have_is_left_out_and_without_any_nothing_runs(
-    simulated: Fallow, file: pathlib.Path, mon: Callable[[str], Fill]
-) -> None:
-    simulated.environ["FALLOW_SIMULATE"] = "1xH100"
-    running = mon(EACH_ALONE)
-    running.until("[process-1] goes without GPU 1, which is not shown here")
-    assert miners(simulated, 1).keys() == {"0"}
+def test_a_card_that_the_machine_does_not_have_is_refused(simulated: Fallow, file: pathlib.Path) -> None:
     file.write_text("[process-x]\ncmd=miner-run\ngpus=7\n")
     done = simulated(*COMMAND, "-c", str(file))
-    assert (done.returncode, "none of the GPUs that the file names" in done.stderr) == (2, True)
+    assert (done.returncode, "there is no GPU '7' here" in done.stderr) == (2, True)
 
 
 @pytest.mark.as_root

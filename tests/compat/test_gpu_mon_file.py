@@ -54,7 +54,7 @@ def test_what_is_left_out_has_a_default(printed: Any) -> None:
         {
             "name": "process-my-miner-",
             "command": ["nice", "-n", "5", "a b", "--rate", "5%", "$x"],
-            "gpus": "2, 0",
+            "gpus": "2,0",
             "together": True,
             "priority": 0,
             "idle_for": "10s",
@@ -82,20 +82,19 @@ def test_a_program_is_ignored_by_a_filler_only_if_it_is_on_all_its_cards(printed
         ("[tty]\nenabled=maybe\n[process-x]\ncmd=x\n", ["Not a boolean: maybe"]),
         (
             "[defaults]\nsoon=1\n[miner]\ncmd=x\n[process-x]\ncmd=x\ngpus=0-3\n",
-            [
-                "[defaults] soon: gpu_mon has no such key",
-                "[miner] cmd: gpu_mon has no such key",
-                "[process-x] gpus: write indices, as 0,1, or ALL",
-            ],
+            ["gpu_mon does not have [defaults] soon, [miner] cmd"],
         ),
+        ("[process-x]\ncmd=x\ngpus=0-3\n", ["[process-x] gpus: write indices, as 0,1, or ALL"]),
         (
-            "[defaults]\ninterval_seconds=soon\n[process-x]\ndir=/tmp\n[process-y]\ncmd='x\n"
-            "[tty]\nenabled=yes\nidle_seconds=often\n",
+            "[defaults]\ninterval_seconds=soon\n[process-x]\ncmd=x\n",
+            ["invalid literal for int() with base 10: 'soon'"],
+        ),
+        ("[process-y]\ncmd='x\n", ["No closing quotation"]),
+        (
+            "[process-x]\ndir=/tmp\n[tty]\nenabled=yes\nidle_seconds=3\n",
             [
-                ":3: terminals.user_idle: 'often' is not a duration",
-                ":8: filler[1].command: the command is empty",
-                ":13: filler[1].idle_for: 'soon' is not a duration",
-                ":19: filler[2].command: a quotation in the command does not end",
+                ":3: terminals.user_idle: 3s at a terminal cannot be measured",
+                "filler[1].command: the command is empty",
             ],
         ),
     ],

@@ -1,26 +1,22 @@
 """`gpu_mon`: its INI file is translated into a fallow.toml, whose fillers run with the loop of `fallow fill`."""
 
 import argparse
-import configparser
 import json
 import os
 import re
 import shlex
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from configparser import ConfigParser, Error
 
 from fallow.core.arguments import ArgumentParser
-from fallow.core.errors import ConfigWrong, WrongUsage
-from fallow.core.gpu import Gpu
+from fallow.core.errors import ConfigWrong
 from fallow.core.mistake import Mistake
-from fallow.core.units import duration_for_people, printable
+from fallow.core.selection import select
+from fallow.core.units import duration_for_people, is_number, printable
 from fallow.core.value import replace
 from fallow.engine.allocate.usable_gpus import gpus_to_fill
-from fallow.engine.config.fillers import Filler
 from fallow.engine.config.load import understand
 from fallow.engine.config.location import read
-from fallow.engine.config.model import Config
-from fallow.engine.fill.filler import FillerSpec
 from fallow.engine.fill.loop import fill_loop
 from fallow.engine.history.run import open_run
 from fallow.engine.machine.world import World
@@ -34,22 +30,22 @@ _KEYS = {
     "tty": ("enabled", "whitelist", "idle_seconds"),
 }
 _LONGEST_NAME = 40
-Table = Mapping[str, str]
 
 
 def main(words: Sequence[str], world: World, tell: Callable[[str], None]) -> int:
     """Fill GPUs as the file says until a person ends it, or only print the fallow.toml that says the same."""
     args = _options(words)
     path = from_home(args.config)
-    text = as_toml(_sections(read(path, "--config FILE"), path), world.user)
+    text = as_toml(read(path, "--config FILE"), path, world.user)
     if args.print_config:
         print(text, end="")
         return 0
     config = understand(text, f"{path} (--print-config)")
-    here = gpus_to_fill(world, None, tell)
-    slots = [(_spec(config, filler), gpus) for filler in config.fillers if (gpus := _gpus(filler, here, tell))]
-    if not slots:
-        raise WrongUsage("none of the GPUs that the file names is shown here")
+    gap_s, here = FillRules().longest_gap_s, gpus_to_fill(world, None, tell)
+    slots = [
+        (replace(filler.spec(config.terminals, gap_s), user=None), select(filler.gpus, here))
+        for filler in config.fillers
+    ]
     with open_run(world, tell) as run:
         loop = fill_loop(run, slots)
         for slot in loop.slots:
@@ -59,102 +55,81 @@ def main(words: Sequence[str], world: World, tell: Callable[[str], None]) -> int
     return 0
 
 
-def as_toml(sections: Mapping[str, Table], user: str) -> str:
+def as_toml(text: str, path: str, user: str) -> str:
     """Return the fallow.toml that says the same; `user` is the user who called gpu_mon, as whom its programs ran."""
-    tty = sections.get("tty", {})
-    people: dict[str, Any] = {"users": "ignore"}
-    if configparser.ConfigParser.BOOLEAN_STATES.get(tty.get("enabled", "").lower()):
-        idle = _seconds(tty.get("idle_seconds") or "300")
-        people = {"users": "yield", "user_idle": idle, "ignore_user": _listed(tty.get("whitelist", ""))}
-    tables = ["[terminals]", *_lines(people)]
-    programs = [(name, table) for name, table in sections.items() if name.startswith("process-")]
-    for number, (name, table) in enumerate(programs):
-        gpus = (table.get("gpus") or "ALL").lower()
-        filler = {
-            "name": re.sub(r"[^A-Za-z0-9._-]+", "-", name)[:_LONGEST_NAME],
-            "command": _command(table.get("cmd", "")),
-            "user": user,
-            "gpus": gpus,
-            "together": gpus == "all" or "," in gpus,
-            "priority": -number,
-            "idle_for": _seconds(sections.get("defaults", {}).get("interval_seconds") or "10"),
-            "ignore": sorted(_ignored(sections, gpus)),
-        }
-        places = {"cwd": table.get("dir"), "log": table.get("log")}
-        filler |= {key: os.path.abspath(from_home(place)) for key, place in places.items() if place}
-        tables += ["", "[[filler]]", *_lines(filler)]
-    return "\n".join(tables) + "\n"
-
-
-def _sections(text: str, path: str) -> Mapping[str, Table]:
-    """Return the sections of the file; raise ConfigWrong if a section or a key is none of gpu_mon's."""
-    parser = configparser.ConfigParser(interpolation=None)
+    parser = ConfigParser(interpolation=None)
     try:
         parser.read_string(text, printable(path))
-        parser.getboolean("tty", "enabled", fallback=False)
-    except (configparser.Error, ValueError) as error:
-        raise ConfigWrong(printable(path), [Mistake(printable(" ".join(str(error).split())))]) from None
-    sections = {name: dict(parser[name]) for name in parser.sections()}
-    wrong = [
-        Mistake("gpu_mon has no such key", f"[{name}] {key}")
-        for name, table in sections.items()
-        for key in table
-        if key not in _KEYS.get(name.partition("-")[0], ())
-    ]
-    wrong += [
-        Mistake("write indices, as 0,1, or ALL", f"[{name}] gpus")
-        for name, table in sections.items()
-        if not re.fullmatch(r"all|[\d,\s]*", table.get("gpus", ""), re.ASCII | re.IGNORECASE)
-    ]
-    if not any(name.startswith("process-") for name in sections):
-        wrong.append(Mistake("there is no [process-…], so nothing would ever run"))
-    if wrong:
-        raise ConfigWrong(printable(path), wrong)
-    return sections
+        tables = [f"[terminals]\n{_table(_people(parser))}"]
+        for number, section in enumerate(_programs(parser)):
+            filler = {**_filler(parser, section), "user": user, "priority": -number}
+            tables.append(f"[[filler]]\n{_table(filler)}")
+    except (Error, ValueError) as error:
+        sentence = printable(" ".join(str(error).split()))
+        raise ConfigWrong(printable(path), [Mistake(sentence)]) from None
+    return "\n".join(tables)
 
 
-def _ignored(sections: Mapping[str, Table], gpus: str) -> frozenset[str]:
-    """Return the programs that are ignored on all of these GPUs."""
-    parts = [table for name, table in sections.items() if name.startswith("gpu-")]
-
-    def ignored_on(gpu: str) -> frozenset[str]:
-        on = [part for part in parts if {"all", gpu} & {*_listed((part.get("gpus") or "ALL").lower())}]
-        return frozenset(word for part in on for word in _listed(part.get("ignore_programs", "")))
-
-    return frozenset.intersection(*map(ignored_on, _listed(gpus)))
-
-
-def _spec(config: Config, filler: Filler) -> FillerSpec:
-    """Return the filler as the fill loop takes it, as the user who called gpu_mon."""
-    return replace(filler.spec(config.terminals, FillRules().longest_gap_s), user=None)
+def _programs(parser: ConfigParser) -> list[str]:
+    """Return the sections of programs; raise ValueError if there is none, or anything that gpu_mon does not have."""
+    keys = [(name, key) for name in parser.sections() for key in parser[name]]
+    unknown = [f"[{name}] {key}" for name, key in keys if key not in _KEYS.get(name.partition("-")[0], ())]
+    if unknown:
+        raise ValueError(f"gpu_mon does not have {', '.join(unknown)}")
+    found = [name for name in parser.sections() if name.startswith("process-")]
+    if not found:
+        raise ValueError("there is no [process-…], so nothing would ever run")
+    return found
 
 
-def _gpus(filler: Filler, here: Sequence[Gpu], tell: Callable[[str], None]) -> tuple[Gpu, ...]:
-    """Return those of the filler's GPUs that the machine has."""
-    shown = [str(gpu.index) for gpu in here]
-    wanted = shown if filler.gpus == "all" else filler.gpus.split(",")
-    if missing := [gpu for gpu in wanted if gpu not in shown]:
-        tell(f"[{filler.name}] goes without GPU {', '.join(missing)}, which is not shown here")
-    return tuple(gpu for gpu in here if str(gpu.index) in wanted)
+def _people(parser: ConfigParser) -> Mapping[str, object]:
+    if not parser.getboolean("tty", "enabled", fallback=False):
+        return {"users": "ignore"}
+    away = _listed(parser.get("tty", "whitelist", fallback=""))
+    return {"users": "yield", "user_idle": _seconds(parser, "tty", "idle_seconds", "300"), "ignore_user": away}
 
 
-def _command(line: str) -> list[str] | str:
-    try:
-        return shlex.split(line)
-    except ValueError:  # which the check of the config explains
-        return line
+def _filler(parser: ConfigParser, section: str) -> Mapping[str, object]:
+    gpus = _gpus(parser, section)
+    places = {key: parser.get(section, name, fallback="") for key, name in (("cwd", "dir"), ("log", "log"))}
+    return {
+        "name": re.sub(r"[^A-Za-z0-9._-]+", "-", section)[:_LONGEST_NAME],
+        "command": shlex.split(parser.get(section, "cmd", fallback="")),
+        "gpus": ",".join(gpus),
+        "together": gpus == ["all"] or len(gpus) > 1,
+        "idle_for": _seconds(parser, "defaults", "interval_seconds", "10"),
+        "ignore": sorted(frozenset.intersection(*(_ignored(parser, gpu) for gpu in gpus))),
+        **{key: os.path.abspath(from_home(place)) for key, place in places.items() if place},
+    }
 
 
-def _seconds(text: str) -> str:
-    return f"{text}s" if text.isdigit() else text
+def _ignored(parser: ConfigParser, gpu: str) -> frozenset[str]:
+    """Return the programs that are ignored on a GPU, or on all."""
+    watched = [name for name in parser.sections() if name.startswith("gpu-")]
+    here = [name for name in watched if {"all", gpu} & {*_gpus(parser, name)}]
+    return frozenset(word for name in here for word in _listed(parser.get(name, "ignore_programs", fallback="")))
+
+
+def _gpus(parser: ConfigParser, section: str) -> list[str]:
+    text = parser.get(section, "gpus", fallback="ALL").lower()
+    if not re.fullmatch(r"all|\s*\d+\s*(,\s*\d+\s*)*", text, re.ASCII):
+        raise ValueError(f"[{section}] gpus: write indices, as 0,1, or ALL")
+    return _listed(text)
+
+
+def _seconds(parser: ConfigParser, section: str, key: str, usual: str) -> str:
+    text = parser.get(section, key, fallback=usual)
+    if not is_number(text):
+        raise ValueError(f"[{section}] {key}: write whole seconds, as {usual}")
+    return f"{text}s"
 
 
 def _listed(text: str) -> list[str]:
     return [word.strip() for word in text.split(",") if word.strip()]
 
 
-def _lines(table: Mapping[str, Any]) -> list[str]:
-    return [f"{key} = {json.dumps(item, ensure_ascii=False)}" for key, item in table.items()]
+def _table(table: Mapping[str, object]) -> str:
+    return "".join(f"{key} = {json.dumps(item, ensure_ascii=False)}\n" for key, item in table.items())
 
 
 def _options(words: Sequence[str]) -> argparse.Namespace:
