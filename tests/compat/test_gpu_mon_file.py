@@ -87,13 +87,13 @@ def test_a_program_is_ignored_by_a_filler_only_if_it_is_on_all_its_cards(printed
         ("[process-x]\ncmd=x\ngpus=0-3\n", ["[process-x] gpus: write indices, as 0,1, or ALL"]),
         (
             "[defaults]\ninterval_seconds=soon\n[process-x]\ncmd=x\n",
-            ["invalid literal for int() with base 10: 'soon'"],
+            ["interval_seconds: write whole seconds, as 10"],
         ),
         ("[process-y]\ncmd='x\n", ["No closing quotation"]),
         (
             "[process-x]\ndir=/tmp\n[tty]\nenabled=yes\nidle_seconds=3\n",
             [
-                ":3: terminals.user_idle: 3s at a terminal cannot be measured",
+                ":3: terminals.user_idle: 3s at a terminal",
                 "filler[1].command: the command is empty",
             ],
         ),

@@ -30,9 +30,9 @@ SEARCHES = {"match", "search", "fullmatch", "findall", "finditer", "split"}
 # Here `words` is the list of arguments of a command line, not a sentence.
 COMMAND_LINES = {"compat/selecting_command.py", "interfaces/cli/main.py", "readers/proc.py"}
 # tomllib, before Python 3.14, says where a mistake is only in its message; argparse words its own.
-OTHERS_MESSAGES = {"engine/config/parse_toml.py", "interfaces/cli/options.py"}
-# It prints what `fallow fill` says in the words of the older tool, and decides nothing by them.
-TRANSLATIONS = {"compat/stress.py"}
+OTHERS_MESSAGES = {"compat/gpu_mon.py", "engine/config/parse_toml.py", "interfaces/cli/options.py"}
+# They print what `fallow fill` and `fallow run` say in the words of the older tools, and decide nothing by them.
+TRANSLATIONS = {"compat/idle_timeout.py", "compat/stress.py"}
 
 
 def is_sentence(node: ast.expr) -> bool:
