@@ -10,7 +10,6 @@ import signal
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from types import MappingProxyType
 from typing import NoReturn
 
 from fallow.actuators.process import signals, spawn
@@ -28,7 +27,6 @@ _OUR_OWN = {
 }
 _HELD = frozenset(signal.valid_signals() - _OUR_OWN)
 _END = frozenset({signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT})
-_OUR_STREAMS: Mapping[int, int] = MappingProxyType({})
 _LOOK_FOR_PARENT_S = 0.5
 _GRACE_S = 10.0
 
@@ -44,7 +42,7 @@ class Supervision:
         *,
         table: ProcessTable,
         monotonic_s: Callable[[], float],
-        streams: Mapping[int, int] = _OUR_STREAMS,
+        streams: Mapping[int, int] | None = None,
         ends_with_parent: bool = False,
     ) -> None:
         """Start the job; raise CannotRun or CommandNotFound if that fails.
@@ -62,7 +60,7 @@ class Supervision:
         self._signals = HeldSignals(_HELD)
         try:
             orphans = Orphans(table)
-            pid = spawn.start(path, command, environ, self._signals.before, streams)
+            pid = spawn.start(path, command, environ, streams, blocked=self._signals.before)
         except BaseException:
             self._signals.release()
             raise

@@ -7,8 +7,7 @@ import signal
 import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
-from types import MappingProxyType
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from fallow.core.errors import CannotRun, CommandNotFound, FallowError
 from fallow.core.shell_word import shell_word
@@ -17,7 +16,6 @@ OURSELVES = (sys.executable, "-P", "-m", "fallow")
 """The command for this fallow, whatever PATH and the current folder contain: this interpreter and its package."""
 # Python ignores these two for itself; a program expects their defaults.
 _IGNORED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)
-_OUR_STREAMS: Mapping[int, int] = MappingProxyType({})
 
 
 def find(command: Sequence[str], environ: Mapping[str, str]) -> str:
@@ -25,16 +23,14 @@ def find(command: Sequence[str], environ: Mapping[str, str]) -> str:
 
     `fallow` is this one: a service may have no PATH that finds it, or one that finds another.
     """
-    name = command[0]
-    beside_us = os.path.join(os.path.dirname(sys.executable), name)
-    found = shutil.which(beside_us if name == "fallow" else name, path=environ.get("PATH"))
-    if found is None and name == "fallow":
-        found = shutil.which(name, path=environ.get("PATH"))
+    name, path = command[0], environ.get("PATH")
+    beside_us = shutil.which(os.path.join(os.path.dirname(sys.executable), name)) if name == "fallow" else None
+    found = beside_us or shutil.which(name, path=path)
     if found is not None:
         return found
     if os.sep in name and os.path.isdir(name):
         raise CannotRun(f"{name} is a folder")
-    there = name if os.sep in name else shutil.which(name, mode=os.F_OK, path=environ.get("PATH"))
+    there = name if os.sep in name else shutil.which(name, mode=os.F_OK, path=path)
     if there is not None and os.path.exists(there):
         raise CannotRun(f"{there} is not executable; try: chmod +x {shell_word(there)}")
     way = (
@@ -60,45 +56,35 @@ def start(
     path: str,
     command: Sequence[str],
     environ: Mapping[str, str],
-    blocked: Collection[int],
-    streams: Mapping[int, int] = _OUR_STREAMS,
+    streams: Mapping[int, int] | None = None,
+    *,
+    blocked: Collection[int] = (),
+    session: bool = False,
 ) -> int:
-    """Start a job as our child, as `become` would run it; return its pid. `blocked`: signals that it has blocked.
+    """Start a program as our child; return its pid. `streams`: its first descriptors that are not ours, and which.
 
-    `streams`: what it gets for some of its first three descriptors, instead of ours.
+    `blocked`: signals that it has blocked. What we catch, it has at its default; what we were started with as
+    ignored, it ignores. It stays in our process group: the shell and the terminal then treat it as they would without
+    us, Ctrl-C and Ctrl-Z reach it from the terminal itself, and in a pipeline it remains in the foreground with its
+    neighbours. `session`: it begins a session of its own instead, and gets no descriptor that is meant for a job.
 
-    It stays in our process group: the shell and the terminal then treat it as they would without us, Ctrl-C and
-    Ctrl-Z reach it from the terminal itself, and in a pipeline it remains in the foreground with its neighbours.
-    What we catch, it has at its default; what we were started with as ignored, it ignores. posix_spawn runs no
-    Python between fork and exec, where a thread inside the driver could have left any lock held.
+    posix_spawn runs no Python between fork and exec, where a thread inside the driver could have left any lock held.
     """
-    actions = [(os.POSIX_SPAWN_DUP2, ours, its) for its, ours in streams.items()]
-    return _spawn(path, command, environ, actions, setsigmask=blocked)
-
-
-def start_burner(path: str, command: Sequence[str], environ: Mapping[str, str], output: int) -> int:
-    """Start the process that loads a GPU, in our process group; return its pid.
-
-    A signal to our group reaches it directly: it must leave at once.
-    """
-    actions = [
-        (os.POSIX_SPAWN_DUP2, output, 1),
-        *((os.POSIX_SPAWN_CLOSE, fd) for fd in _meant_for_the_job()),
-        (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),  # last: without a stdin, the pipe may be 0
-    ]
-    return _spawn(path, command, environ, actions)
-
-
-def start_keeper(path: str, command: Sequence[str], environ: Mapping[str, str], line: int) -> int:
-    """Start the keeper of a filler, in its own session; return its pid. `line` is its descriptor 3."""
-    actions = [
-        (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
-        *((os.POSIX_SPAWN_CLOSE, fd) for fd in _meant_for_the_job()),
-        (os.POSIX_SPAWN_DUP2, line, 3),
-    ]
-    return os.posix_spawn(
-        path, list(command), environ, file_actions=actions, setsid=True, setsigmask=(), setsigdef=_IGNORED_BY_PYTHON
-    )
+    closed = _meant_for_a_job() if session else []
+    actions: list[tuple[int, ...]] = [(os.POSIX_SPAWN_CLOSE, fd) for fd in closed]
+    actions += [(os.POSIX_SPAWN_DUP2, ours, its) for its, ours in (streams or {}).items()]
+    try:
+        return os.posix_spawn(
+            path,
+            list(command),
+            environ,
+            file_actions=actions,
+            setsid=session,
+            setsigmask=blocked,
+            setsigdef=_IGNORED_BY_PYTHON,
+        )
+    except OSError as error:
+        raise failure(path, error) from None
 
 
 def start_filler(command: Sequence[str], environ: Mapping[str, str], before: Callable[[], None]) -> int:
@@ -130,20 +116,7 @@ def start_filler(command: Sequence[str], environ: Mapping[str, str], before: Cal
     return pid
 
 
-def _spawn(
-    path: str,
-    command: Sequence[str],
-    environ: Mapping[str, str],
-    actions: Sequence[tuple[Any, ...]],
-    **how: Any,  # noqa: ANN401  as posix_spawn has it
-) -> int:
-    try:
-        return os.posix_spawn(path, list(command), environ, file_actions=actions, setsigdef=_IGNORED_BY_PYTHON, **how)
-    except OSError as error:
-        raise failure(path, error) from None
-
-
-def _meant_for_the_job() -> list[int]:
+def _meant_for_a_job() -> list[int]:
     """Return the descriptors, beyond the first three, that a program would inherit from us."""
     found = []
     for name in os.listdir("/dev/fd"):

@@ -119,12 +119,13 @@ class _Worker:
         }
         command = [sys.executable, "-P", "-m", "fallow.engine.burn.worker", json.dumps(plan)]
         environ = {**world.environ, "CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": str(gpu.uuid)}
-        # Blocked until the worker can handle them: then it ends in good order even in its first moments.
-        before = signal.pthread_sigmask(signal.SIG_BLOCK, LEAVING)
+        nothing = os.open(os.devnull, os.O_RDONLY)
         try:
-            self._pid = spawn.start_burner(sys.executable, command, environ, its_output)
+            # Blocked until the worker can handle them: then it ends in good order even in its first moments.
+            streams = {0: nothing, 1: its_output}
+            self._pid = spawn.start(sys.executable, command, environ, streams, blocked=LEAVING)
         finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+            os.close(nothing)
             os.close(its_output)
         stat = world.proc.stat(self._pid)
         self._process = Process(self._pid, stat.birth if stat is not None else 0)

@@ -77,13 +77,15 @@ class Filler:
         if len(json.dumps(first)) > LARGEST_ORDER:
             raise OSError(errno.E2BIG, os.strerror(errno.E2BIG))
         self._line, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        nothing = os.open(os.devnull, os.O_RDONLY)
         try:
-            self.keeper = spawn.start_keeper(keeper[0], keeper, environ, its.fileno())
-        except OSError:
+            self.keeper = spawn.start(keeper[0], keeper, environ, {0: nothing, 3: its.fileno()}, session=True)
+        except FallowError:
             self._line.close()
             raise
         finally:
             its.close()
+            os.close(nothing)
         self._line.setblocking(False)
         self._table = table
         stat = table.stat(self.keeper)

@@ -217,7 +217,7 @@ class _Stage:
         """Start this fallow, not another one on the PATH."""
         command = [*spawn.OURSELVES, *words]
         with self._interruption.postponed():  # else nobody would end what was just started
-            pid = spawn.start(command[0], command, self.environ, ())
+            pid = spawn.start(command[0], command, self.environ)
             stat = self.world.proc.stat(pid)  # a child that has ended stays visible until it is waited for
             handle = None if stat is None else Handle.open(self.world.proc, Process(pid, stat.birth), ())
             if handle is None:
