@@ -3,6 +3,7 @@
 import os
 import pathlib
 import pwd
+import shutil
 import signal
 import subprocess
 import sys
@@ -13,6 +14,7 @@ import pytest
 from tests.conftest import Fallow
 from tests.interfaces.cli.filled import Fill, pids_written, wait_for_end, wait_for_lines
 from tests.places import LIMIT_S, OFTEN, REPOSITORY
+from tests.standin import World
 from tests.waiting import end
 
 pytestmark = pytest.mark.as_root
@@ -195,3 +197,30 @@ def test_a_terminal_of_root_is_not_given_to_a_filler_of_another(
     os.close(its)
     assert b"its output is discarded" in os.read(ours, 65536)
     os.close(ours)
+
+
+def test_a_daemon_without_a_place_for_its_socket_says_so_and_what_to_set(
+    open_folder: pathlib.Path, library: pathlib.Path
+) -> None:
+    """A simulated machine has a socket of its own, so this one has a driver."""
+    world, home = World.create(open_folder / "world", cards=1), open_folder / "home"
+    seen = world.environ(shutil.copytree(library, open_folder / "library"))
+    home.mkdir()
+    os.chown(home, NEIGHBOUR.pw_uid, NEIGHBOUR.pw_gid)
+    file = open_folder / "fallow.toml"
+    file.write_text("[page]\nenabled = false\n")
+    environ = {
+        **seen,
+        "PATH": "/usr/bin:/bin",
+        "PYTHONPATH": str(REPOSITORY),
+        "FALLOW_STATE_DIR": str(home),
+        "FALLOW_CLAIM_DIR": str(home / "claims"),
+    }
+    line = [sys.executable, "-m", "tests.as_user", str(NEIGHBOUR.pw_uid), "up", "--config", str(file)]
+    up = subprocess.Popen(line, env=environ, cwd=REPOSITORY, stderr=subprocess.PIPE, text=True)
+    try:
+        said = Fill(up).until("XDG_RUNTIME_DIR is not set, so there is no socket")
+        assert "set FALLOW_SOCKET" in said
+    finally:
+        end(up)
+        world.close()
