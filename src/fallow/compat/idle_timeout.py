@@ -5,7 +5,7 @@ The supervisor of `fallow run` does the work. This file has the old tool's optio
 
 import argparse
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 from fallow.actuators.process import spawn
 from fallow.actuators.process.foreground_job import end_as
@@ -14,7 +14,6 @@ from fallow.core.arguments import ArgumentParser
 from fallow.core.gpu import Snapshot
 from fallow.core.job import Job, stretch_load
 from fallow.core.ports import Depth
-from fallow.core.reservations import NOTHING_READ, Reservations
 from fallow.core.unknown import Unknown
 from fallow.engine.history.run import open_run
 from fallow.engine.jobs.compose import Watch, supervise
@@ -74,7 +73,7 @@ class _Samples:
         self._every_s: float = args.sample_freq
         self._log = log
 
-    def jobs(self, snapshot: Snapshot, reservations: Mapping[str, Reservations] = NOTHING_READ) -> Sequence[Job]:
+    def jobs(self, snapshot: Snapshot) -> Sequence[Job]:
         """Log one sample: the delay that is left, or the usage of each GPU."""
         if self._delay > 1:
             self._delay -= 1
@@ -83,7 +82,7 @@ class _Samples:
             for gpu in snapshot.gpus:
                 load = stretch_load(gpu)
                 self._log.debug(f"{gpu.uuid} usage {load if isinstance(load, Unknown) else f'{100 * load:.0f}%'}")
-        return self._source.jobs(snapshot, reservations)
+        return self._source.jobs(snapshot)
 
 
 def _watch(args: argparse.Namespace) -> Watch:

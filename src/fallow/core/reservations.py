@@ -1,8 +1,6 @@
 """What reserves a GPU: a claim, launches that wait in line, a pick, a filler."""
 
-from collections.abc import Mapping
 from enum import IntEnum
-from types import MappingProxyType
 
 from fallow.core.units import shortened
 from fallow.core.value import value
@@ -82,4 +80,3 @@ class Reservations:
 
 
 NOTHING_RESERVED = Reservations()
-NOTHING_READ: Mapping[str, Reservations] = MappingProxyType({})

@@ -12,7 +12,6 @@ from fallow.core.job import GpuKey, Job
 from fallow.core.process import Process
 from fallow.core.protections import AffectedProcess
 from fallow.core.reasons import Reason
-from fallow.core.reservations import NOTHING_READ, Reservations
 from fallow.core.value import replace
 from fallow.engine.config.rules import Idle, Protect
 from fallow.engine.history.journal import Journal
@@ -50,7 +49,7 @@ class Scheduler:
         self.idle_for_s: float | None = None
         self.command = "train.py"
 
-    def jobs(self, snapshot: Snapshot, _: Mapping[str, Reservations] = NOTHING_READ) -> Sequence[Job]:
+    def jobs(self, snapshot: Snapshot) -> Sequence[Job]:
         gpu = GpuKey(HOST, str(held(0).uuid))
         members = {Process(PID, 1): self.command}
         job = Job("job 99", "ada", members, (gpu,), frozenset({PID}), idle_for_s=self.idle_for_s)

@@ -109,7 +109,7 @@ class Daemon:
             Part(
                 "the idle rules",
                 lambda config: self._rules.change(config.idle, config.protect, config.machine.every),
-                lambda snapshot: self._rules.turn(snapshot, self._fillers.loop.reservations),
+                self._rules.turn,
                 self._rules.end,
             ),
             Part("the watch for lost GPUs", turn=lost_gpus.turn),
@@ -218,7 +218,7 @@ class Daemon:
     def _publish(self, snapshot: Snapshot) -> None:
         """Add what was seen to history and counters, and show it."""
         fillers, machine = self._fillers.loop, self.config.machine
-        status = self._watcher.status(snapshot, fillers.reservations)
+        status = self._watcher.status(snapshot)
         status = replace(status, parked=self.parking.jobs)
         self._history.record(status)
         self._tally.witness(status, snapshot.at_s)

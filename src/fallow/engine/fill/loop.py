@@ -18,7 +18,6 @@ from fallow.core.gpu import Gpu, Holder, Snapshot
 from fallow.core.ports import Depth
 from fallow.core.protections import Affected, Protection
 from fallow.core.reasons import Reason
-from fallow.core.reservations import Reservations
 from fallow.core.unknown import NOT_ASKED, Unknown, known
 from fallow.core.value import replace
 from fallow.engine.fill.filler import FillerSpec, check_command, check_log, filler_starter
@@ -50,8 +49,6 @@ class FillLoop:
         demand_own_pids(world.proc)
         self.protections: list[Protection] = []
         """The protections that applied at the last tick."""
-        self.reservations: dict[str, Reservations] = {}
-        """The reservations by UUID, as last read in this tick."""
         self._world = world
         self._say = run.say
         self._walls = Walls(run.say)
@@ -123,7 +120,6 @@ class FillLoop:
 
     def tick(self, snapshot: Snapshot) -> None:
         """Do what is due once a tick, with a snapshot that the caller may use for more than this."""
-        self.reservations = {}
         self.protections = self._world.protections.active(self._world.clock.wall_s(), self._say)
         self._presence = {rules: check.against() for rules, check in self._presence_checks.items()}
         now_s = self._world.clock.monotonic_s()
@@ -255,7 +251,6 @@ class FillLoop:
             reservations = slot.reservations(uuid)
         except FallowError as error:
             return Unknown(str(error))
-        self.reservations[uuid] = reservations
         if isinstance(gpu.holders, Unknown):
             return sign(Scene(gpu))
         # The driver shows what a filler did for seconds after it has left to make room for this one.

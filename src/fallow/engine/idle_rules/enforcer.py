@@ -12,7 +12,6 @@ from fallow.core.errors import WrongUsage
 from fallow.core.gpu import Snapshot
 from fallow.core.job import Job, JobActivity
 from fallow.core.protections import Protection
-from fallow.core.reservations import NOTHING_READ, Reservations
 from fallow.core.selection import select
 from fallow.core.value import replace
 from fallow.engine.conditions.job import JobConditions
@@ -90,15 +89,15 @@ class RuleEnforcer:
         counted = (each for state in self._states.values() for each in state.counting())
         return (*counted, *(_uncounted(rule, job, why) for rule, job, why in self._not_judged))
 
-    def turn(self, snapshot: Snapshot, reservations: Mapping[str, Reservations] = NOTHING_READ) -> None:
-        """Judge all jobs by this snapshot, read at Depth.ALL; `reservations` were read with it."""
+    def turn(self, snapshot: Snapshot) -> None:
+        """Judge all jobs by this snapshot, read at Depth.ALL."""
         parking = self._parking
         self._not_judged = []
         if parking is not None:
             parking.turn(snapshot)
         if not self._rules:
             return
-        found = self._source.jobs(snapshot, reservations)
+        found = self._source.jobs(snapshot)
         jobs = {job.key: job for job in found if parking is None or not parking.holds(job)}
         if not jobs and not self._states:
             return

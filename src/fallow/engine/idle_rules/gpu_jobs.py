@@ -27,7 +27,6 @@ from fallow.core.gpu import Gpu, Snapshot
 from fallow.core.job import GpuKey, Job
 from fallow.core.owner import NO_OWNER, Owner
 from fallow.core.process import DEEPEST, Process
-from fallow.core.reservations import NOTHING_READ, Reservations
 from fallow.core.unknown import Unknown
 from fallow.core.value import replace, value
 from fallow.engine.fill.newcomers import MONITORS
@@ -85,8 +84,8 @@ class JobFinder:
         self._servers: set[Process] = set()
         self._claim_owners = ClaimOwners(world.proc, world.clock)
 
-    def jobs(self, snapshot: Snapshot, reservations: Mapping[str, Reservations] = NOTHING_READ) -> list[Job]:
-        """Return all jobs of people that hold a GPU now; claims in `reservations` are not read again."""
+    def jobs(self, snapshot: Snapshot) -> list[Job]:
+        """Return all jobs of people that hold a GPU now."""
         order: list[str] = []
         doubtful: list[str] = []
         stat = cache(self._living)  # a process on several GPUs is looked up once
@@ -99,7 +98,7 @@ class JobFinder:
                     cards.discard(uuid)
             else:
                 doubtful.append(uuid)
-            for process in self._claimers(gpu, reservations) if gpu.holders == () else _holders(gpu, stat):
+            for process in self._claimers(gpu) if gpu.holders == () else _holders(gpu, stat):
                 self._on.setdefault(process, set()).add(uuid)
         self._on = {process: cards for process, cards in self._on.items() if cards}
         self._known = {process: known for process, known in self._known.items() if process in self._on}
@@ -176,7 +175,7 @@ class JobFinder:
             return job
         return replace(job, opt_out=opt_out, idle_for_s=idle_s if isinstance(idle_s, float) else None)
 
-    def _claimers(self, gpu: Gpu, reservations: Mapping[str, Reservations]) -> Iterable[Process]:
+    def _claimers(self, gpu: Gpu) -> Iterable[Process]:
         """Return the process that has claimed a GPU without processes, if `fallow run` gave it that GPU.
 
         A claim can be handed to any program that takes descriptors from strangers, such as a message bus. The
@@ -184,8 +183,7 @@ class JobFinder:
         """
         if isinstance(gpu.uuid, Unknown):
             return
-        known = reservations.get(gpu.uuid)
-        process = None if known is not None and known.claim is None else self._owner_of_claim(gpu.uuid)
+        process = self._owner_of_claim(gpu.uuid)
         if process is not None and self.is_alive(process) and self._was_given(process, gpu.uuid):
             yield process
 

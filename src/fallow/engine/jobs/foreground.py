@@ -10,7 +10,6 @@ from fallow.core.gpu import Gpu, Snapshot
 from fallow.core.job import GpuKey, Job
 from fallow.core.protections import AffectedProcess
 from fallow.core.reasons import Reason
-from fallow.core.reservations import NOTHING_READ, Reservations
 from fallow.core.unknown import Unknown
 from fallow.engine.jobs import stack_dump
 from fallow.engine.jobs.before_ask import BeforeAsk, Step, Wait, done
@@ -30,7 +29,7 @@ class ForegroundJobSource:
         self._uuids = tuple(str(gpu.uuid) for gpu in gpus)
         self._command = command
 
-    def jobs(self, snapshot: Snapshot, _: Mapping[str, Reservations] = NOTHING_READ) -> Sequence[Job]:
+    def jobs(self, snapshot: Snapshot) -> Sequence[Job]:
         """Return the job."""
         root = self._tree.root
         gpus = tuple(GpuKey(snapshot.host, uuid) for uuid in self._uuids)

@@ -14,7 +14,6 @@ from fallow.core.gpu import Snapshot
 from fallow.core.job import Job
 from fallow.core.protections import AffectedProcess
 from fallow.core.reasons import Reason
-from fallow.core.reservations import NOTHING_READ, Reservations
 from fallow.core.unknown import Unknown
 from fallow.core.value import value
 from fallow.engine.jobs.before_ask import BeforeAsk, Step, done
@@ -23,8 +22,8 @@ from fallow.engine.jobs.before_ask import BeforeAsk, Step, done
 class JobSource(Protocol):
     """Finds the jobs that hold GPUs."""
 
-    def jobs(self, snapshot: Snapshot, reservations: Mapping[str, Reservations] = NOTHING_READ) -> Sequence[Job]:
-        """Return the jobs that hold GPUs now. `reservations` were read a moment ago, by UUID."""
+    def jobs(self, snapshot: Snapshot) -> Sequence[Job]:
+        """Return the jobs that hold GPUs now."""
 
 
 class JobCondition(Protocol):

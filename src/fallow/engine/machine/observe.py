@@ -9,7 +9,7 @@ from fallow.core.gpu_status import GpuStatus, Status, seen
 from fallow.core.job import GpuKey
 from fallow.core.ports import Depth
 from fallow.core.reasons import Reason
-from fallow.core.reservations import NOTHING_READ, Claim, Reservations, Waiter
+from fallow.core.reservations import Claim, Waiter
 from fallow.core.settling import SETTLING_S, Settling, settle
 from fallow.core.standing import Around, filler_of, standing
 from fallow.core.unknown import Unknown
@@ -62,11 +62,11 @@ class Watcher:
         self._gap_s = longest_gap_s
         self._rules = stuck.StuckRules(_STUCK_AFTER_S, longest_gap_s=longest_gap_s)
 
-    def status(self, snapshot: Snapshot, known: Mapping[str, Reservations] = NOTHING_READ) -> Status:
-        """Return the status of a snapshot with described holders; `known` are reservations read at the same time."""
+    def status(self, snapshot: Snapshot) -> Status:
+        """Return the status of a snapshot with described holders."""
         waiters = _line(self._world)
         gpus = tuple(
-            self._gpu_status(gpu, snapshot, _read_claims(self._world, gpu, known, waiters)) for gpu in snapshot.gpus
+            self._gpu_status(gpu, snapshot, _read_claims(self._world, gpu, waiters)) for gpu in snapshot.gpus
         )
         return Status(snapshot.host, snapshot.simulated, snapshot.wall_s, gpus)
 
@@ -148,13 +148,13 @@ def _line(world: World) -> Sequence[Waiter]:
         return ()
 
 
-def _read_claims(world: World, gpu: Gpu, read: Mapping[str, Reservations], waiters: Sequence[Waiter]) -> _Claims:
+def _read_claims(world: World, gpu: Gpu, waiters: Sequence[Waiter]) -> _Claims:
     """Return the claim, the number of waiting launches and the fillers; Unknown if the folder cannot be read."""
     uuid = gpu.uuid
     if isinstance(uuid, Unknown):
         return _Claims(uuid)
     try:
-        found = read[uuid] if uuid in read else seen_reservations(world, uuid)
+        found = seen_reservations(world, uuid)
     except FallowError as error:
         return _Claims(Unknown(str(error)))
     waiting = sum(uuid in waiter.gpus for waiter in waiters)
