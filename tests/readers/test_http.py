@@ -15,6 +15,7 @@ from fallow.core.http import Endpoint, HttpAnswer
 from fallow.core.unknown import Unknown
 from fallow.engine.machine.clock import SystemClock
 from fallow.readers.http import LocalHttp, RemoteHttp
+from fallow.readers.sockets import listener_of
 from tests.places import LIMIT_S
 
 OK = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}"
@@ -123,6 +124,13 @@ def test_a_server_of_another_user_is_not_asked(serve: Callable[[Answer], Server]
     told = LocalHttp(SystemClock())(to, "GET", "/x", {}, LIMIT_S)
     assert told == Unknown(f"the server at port {server.port} belongs to user {os.geteuid()}")
     assert server.heard == []
+
+
+def test_only_who_listens_is_the_server_of_a_port(serve: Callable[[Answer], Server]) -> None:
+    port = serve(says(OK)).port
+    with socket.create_connection(("127.0.0.1", port)) as connection:
+        assert listener_of(port) == os.geteuid()
+        assert listener_of(connection.getsockname()[1]) is None
 
 
 @pytest.mark.parametrize("token", ["a\r\nX: y", "a\x00b", "\x1b[2J"])

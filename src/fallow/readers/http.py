@@ -52,8 +52,6 @@ class LocalHttp:
             question = _question(method, target, "localhost", headers)
             # A port may change hands, so it must have been the same user's before and after the connection.
             before = listener_of(to.port) if to.port else None
-            if before is not None and before not in to.users:
-                return Unknown(f"{where} belongs to user {before}")
             with self._connected(to, limit_s) as connection:
                 user = _peer(connection) if to.path else listener_of(to.port)
                 if user not in to.users or (to.port and before != user):

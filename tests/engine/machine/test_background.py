@@ -2,8 +2,9 @@
 
 import threading
 
-from fallow.engine.machine.background import Background
+from fallow.engine.machine.background import Background, do_once
 from tests.places import LIMIT_S
+from tests.waiting import until
 
 
 def test_what_fails_is_reported_once_and_the_next_thing_is_done() -> None:
@@ -43,6 +44,13 @@ def test_things_are_done_in_order_and_of_too_many_the_oldest_are_dropped() -> No
     go.set()
     assert background.finish()
     assert done == [0, 3, 4, 5]
+
+
+def test_a_thread_ends_once_everything_is_done_though_nobody_waits_for_it() -> None:
+    done: list[str] = []
+    do_once("just once", lambda: done.append("it"), print)
+    until(lambda: "just once" not in {thread.name for thread in threading.enumerate()})
+    assert done == ["it"]
 
 
 def test_work_that_hangs_is_waited_for_no_longer_than_its_deadline() -> None:

@@ -18,10 +18,10 @@ from fallow.core.gpu import Holder
 from fallow.core.gpu_status import Status
 from fallow.core.idle_answer import all_idle, idle_answers
 from fallow.core.protections import OneProcess, OneUser
-from fallow.core.unknown import NOT_ASKED
+from fallow.core.unknown import NOT_ASKED, Unknown
 from fallow.core.value import replace
 from fallow.engine.answers.asker import Asker
-from fallow.engine.answers.holding import presences
+from fallow.engine.answers.holding import held_by, is_doubtful, presences
 from fallow.engine.answers.idle import ask_idle
 from fallow.engine.machine.world import World as Machine
 from fallow.readers.proc import Proc
@@ -94,6 +94,14 @@ def test_the_youngest_process_of_who_is_asked_about_decides_and_an_age_that_is_n
             job.kill()
     gone = f"idle for 8m8s, and for how long pid {job.pid} is there is not known"
     assert answer_about(OneUser("ada"), 1, job.pid) == (None, gone)
+
+
+def test_who_may_hold_a_gpu_is_not_known_to_hold_it() -> None:
+    free = replace(gpu_status(2, Activity.IDLE), holders=(), claim=None)
+    for unknown in ({"holders": Unknown("hidden")}, {"claim": Unknown("its folder cannot be read")}):
+        gpu = replace(free, **unknown)
+        assert held_by(OneUser("ada"), Status("box", False, 1.0, (free, gpu)), Proc()).gpus == (gpu,)
+        assert is_doubtful(OneUser("ada"), gpu, Proc())
 
 
 def test_a_lost_card_and_one_whose_holders_are_hidden_are_no_yes(fallow: Fallow, world: World) -> None:
