@@ -7,9 +7,9 @@ from collections.abc import Callable
 
 import pytest
 
-from fallow.actuators.claims.folder import ClaimFolder, folder_path
+from fallow.actuators.claims.folder import ClaimFolder, FileRefused, folder_path
 from fallow.core.errors import NotPermitted
-from tests.actuators.claims.test_users import ADA, BOB
+from tests.actuators.claims.test_users import ADA
 
 
 def test_the_folder_and_its_files_are_open_to_all_whatever_the_umask(tmp_path: pathlib.Path) -> None:
@@ -30,31 +30,44 @@ def test_a_name_cannot_leave_the_folder(tmp_path: pathlib.Path) -> None:
     assert set(os.listdir(tmp_path / "claims")) == {"___MIG-GPU-1_2_0"}
 
 
-def test_a_folder_that_is_a_link_is_refused(tmp_path: pathlib.Path) -> None:
-    (tmp_path / "real").mkdir()
-    (tmp_path / "claims").symlink_to("real")
-    with pytest.raises(NotPermitted, match="symbolic link"):
-        ClaimFolder(str(tmp_path / "claims"))
+def shut(path: pathlib.Path) -> None:
+    """A second name of a private file: a neighbour's hard link must not let fallow write to what is not hers."""
+    secret = path.parent.parent / "secret"
+    secret.write_text("mine")
+    secret.chmod(0o600)
+    os.link(secret, path)
 
 
-def test_a_file_that_is_a_link_is_refused(tmp_path: pathlib.Path) -> None:
-    folder = ClaimFolder(str(tmp_path / "claims"))
-    (tmp_path / "claims" / "GPU-1").symlink_to(tmp_path / "victim")
-    with pytest.raises(NotPermitted, match="symbolic link"):
+@pytest.mark.parametrize(
+    ("make", "why"),
+    [
+        (lambda path: path.symlink_to(path.parent.parent / "victim"), "is a symbolic link"),
+        (os.mkfifo, "is not a plain file"),
+        (os.mkdir, "is not a plain file"),
+        (shut, "is shut to others"),
+    ],
+)
+def test_what_is_no_file_that_all_may_write_is_refused_at_once_and_left_as_it_is(
+    tmp_path: pathlib.Path, make: Callable[[pathlib.Path], None], why: str
+) -> None:
+    folder, path = ClaimFolder(str(tmp_path / "claims")), tmp_path / "claims" / "GPU-1"
+    make(path)
+    before = path.lstat()
+    with pytest.raises(FileRefused, match=why) as refused:
         folder.open("GPU-1")
+    assert refused.value.uid == os.getuid()
+    assert path.lstat() == before
     assert not (tmp_path / "victim").exists()
 
 
-def test_a_file_that_is_a_pipe_is_refused_and_does_not_block(tmp_path: pathlib.Path) -> None:
-    folder = ClaimFolder(str(tmp_path / "claims"))
-    os.mkfifo(tmp_path / "claims" / "GPU-1")
-    with pytest.raises(NotPermitted, match="plain file"):
-        folder.open("GPU-1")
-
-
-def test_a_path_that_is_a_file_is_refused(tmp_path: pathlib.Path) -> None:
-    (tmp_path / "claims").touch()
-    with pytest.raises(NotPermitted, match="cannot open"):
+@pytest.mark.parametrize(
+    ("make", "why"), [(lambda path: path.symlink_to("."), "symbolic link"), (pathlib.Path.touch, "cannot open")]
+)
+def test_a_path_that_is_no_folder_is_refused(
+    tmp_path: pathlib.Path, make: Callable[[pathlib.Path], None], why: str
+) -> None:
+    make(tmp_path / "claims")
+    with pytest.raises(NotPermitted, match=why):
         ClaimFolder(str(tmp_path / "claims"))
 
 
@@ -70,18 +83,6 @@ def test_the_folder_hangs_on_the_machine_and_not_on_who_asks(monkeypatch: pytest
     everybodys = there and stat.S_IMODE(os.stat("/run/lock").st_mode) & 0o1777 == 0o1777
     expected = "/run/lock/fallow" if everybodys or os.path.isdir("/run/lock/fallow") else "/tmp/fallow-claims"
     assert folder_path({}) == expected
-
-
-def test_a_second_name_of_a_file_that_is_not_everybodys_is_refused_and_left_as_it_is(tmp_path: pathlib.Path) -> None:
-    """V6, st_nlink: a neighbour's hard link must not let fallow write to, or open to all, what is not hers."""
-    folder = ClaimFolder(str(tmp_path / "claims"))
-    secret = tmp_path / "secret"
-    secret.write_text("mine")
-    secret.chmod(0o600)
-    os.link(secret, tmp_path / "claims" / "GPU-1")
-    with pytest.raises(NotPermitted, match="shut to others"):
-        folder.open("GPU-1")
-    assert (secret.read_text(), stat.S_IMODE(secret.stat().st_mode)) == ("mine", 0o600)
 
 
 def test_adding_a_file_leaves_no_draft_behind(tmp_path: pathlib.Path) -> None:
@@ -131,35 +132,3 @@ def test_root_makes_no_folder_in_a_folder_of_another_user(open_folder: pathlib.P
     with pytest.raises(NotPermitted, match="another user's"):
         ClaimFolder(str(open_folder / "claims"))
     assert os.listdir(open_folder) == []
-
-
-@pytest.mark.more
-@pytest.mark.as_root
-def test_the_first_use_of_several_users_at_the_same_moment_refuses_none(open_folder: pathlib.Path) -> None:
-    open_folder.chmod(0o1777)
-    for number in range(60):
-        path, begin = str(open_folder / f"claims-{number}"), os.pipe()
-        pids = [begun_by(uid, path, *begin) for uid in (0, ADA, ADA, BOB, BOB)]
-        for fd in begin:
-            os.close(fd)
-        assert [os.waitpid(pid, 0)[1] for pid in pids] == [0] * len(pids)
-    assert {stat.S_IMODE(each.stat().st_mode) for each in open_folder.iterdir()} == {0o1777}
-    assert {each.name for each in open_folder.iterdir()} == {f"claims-{number}" for number in range(60)}
-
-
-def begun_by(uid: int, path: str, begin: int, begin_end: int) -> int:
-    """A process of the user that uses the folder once the other end of its pipe is closed."""
-    if (pid := os.fork()) != 0:
-        return pid
-    try:
-        os.setresgid(uid, uid, uid)
-        os.setresuid(uid, uid, uid)
-        os.close(begin_end)
-        os.read(begin, 1)
-        folder = ClaimFolder(path)
-        if uid != 0 or folder.owner_uid == 0:
-            folder.open("GPU-1")
-    except Exception as error:  # noqa: BLE001  a forked child of the test must not go on as one
-        os.write(2, f"{uid}: {error!r}\n".encode())
-        os._exit(1)
-    os._exit(0)

@@ -4,12 +4,10 @@ import os
 import pathlib
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 
 import pytest
 
-from fallow.actuators.claims.claims import PICKED_FOR_S
 from tests.places import LIMIT_S, REPOSITORY
 from tests.waiting import end
 
@@ -72,22 +70,6 @@ def test_one_user_s_claim_binds_another_who_may_take_the_card_afterwards(users: 
     assert "waiting for 1 GPU" in waiting.stderr.readline()
     ada.communicate("\n", timeout=LIMIT_S)
     assert waiting.communicate(timeout=LIMIT_S)[0] == f"{BOB}\n"
-
-
-def test_a_user_finds_files_that_another_made_though_the_kernel_protects_them(users: Users) -> None:
-    for uid in (ADA, BOB, ADA, BOB):
-        code, out, err = users.run(uid, "pick", "-n", "2")
-        assert (code, err) == (0, ""), out
-    owners = {entry.stat().st_uid for entry in os.scandir(users.environ["FALLOW_CLAIM_DIR"])}
-    assert owners == {ADA}
-
-
-def test_picks_of_two_users_spread(users: Users) -> None:
-    """Both begin at once. Where two picks take longer than a reservation lasts, one GPU may be given twice."""
-    began_s = time.monotonic()
-    both = [users.start(uid, "pick") for uid in (ADA, BOB)]
-    picked = {each.communicate(timeout=LIMIT_S)[0] for each in both}
-    assert picked == {"0\n", "1\n"} or time.monotonic() - began_s > PICKED_FOR_S
 
 
 def test_a_folder_that_its_owner_shut_is_told_with_what_to_do(users: Users) -> None:

@@ -15,15 +15,53 @@ from tests.standin import MigInstance, Process, World
 GIB = 2**30
 
 
-def test_it_prints_an_index_and_nothing_else(world: World, fallow: Fallow) -> None:
-    done = fallow("pick")
-    assert done.stdout.strip() in {str(index) for index in range(8)}
-    assert done.stdout.endswith("\n")
-    assert (done.returncode, done.stderr) == (0, "")
+UUID_3 = "GPU-fa110003-"
 
 
-def test_several_are_printed_in_order(world: World, fallow: Fallow) -> None:
-    assert fallow("pick", "-n", "8").stdout == "0,1,2,3,4,5,6,7\n"
+@pytest.mark.parametrize(
+    ("words", "outer", "given"),
+    [
+        ("", None, "2"),  # the coolest
+        ("-n 2", None, "1,7"),  # connected by NVLink
+        ("-n 2 --gpus 0-5", None, "2,3"),  # the nearest common ancestor comes next
+        ("-n 7 --order index", None, "0,1,2,3,4,5,7"),
+        ("--name a100", None, "5"),
+        ("--gpus 3-4 -n 2", None, "3,4"),
+        (f"--gpus {UUID_3}", None, "3"),
+        ("--gpus 6 --max-processes 1", None, "6"),  # memory of a process that cannot be seen
+        ("", "3", "3"),
+        ("", UUID_3, "3"),
+        ("", "3,99", "3"),
+        ("--gpus 3,4 -n 2 --format env", None, "export CUDA_DEVICE_ORDER=PCI_BUS_ID CUDA_VISIBLE_DEVICES=3,4"),
+        ("--gpus 3,4 -n 2 --format docker", None, '"device=3,4"'),
+    ],
+)
+def test_the_gpus_that_were_asked_for_are_printed_and_nothing_else(
+    world: World, fallow: Fallow, words: str, outer: str | None, given: str
+) -> None:
+    for card in world:
+        card.temperature_c = 60
+    world[2].temperature_c, world[5].name, world[6].memory_used = 31, "NVIDIA A100-SXM4-80GB", 70 * GIB
+    world.link(1, 7, nvlink=True)
+    world.link(2, 3, level=10)
+    done = fallow("pick", *words.split(), **({} if outer is None else {"CUDA_VISIBLE_DEVICES": outer}))
+    assert (done.returncode, done.stdout) == (0, f"{given}\n")
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        ("--max-util 10% --max-mem-util 5", 75),
+        ("--max-util 9 --max-mem-util 5 --max-processes 1", 75),
+        ("--max-util 10% --max-mem-util 5 --max-processes 1", 0),
+        ("--max-util 10% --max-mem-util 5 --max-processes 1 --min-free 79.5GiB", 75),
+    ],
+)
+def test_limits_can_be_relaxed(world: World, fallow: Fallow, words: str, code: int) -> None:
+    for card in world:
+        card.utilization, card.memory_utilization = 10, 5
+        card.compute, card.memory_used = [Process(os.getpid(), GIB)], GIB
+    assert fallow("pick", *words.split()).returncode == code
 
 
 def test_a_card_that_anybody_uses_or_holds_is_not_given_and_each_is_told_why(world: World, fallow: Fallow) -> None:
@@ -45,33 +83,6 @@ def test_a_card_that_anybody_uses_or_holds_is_not_given_and_each_is_told_why(wor
     assert fallow("pick", "-n", "2").stdout == "6,7\n"
 
 
-def test_limits_can_be_relaxed(world: World, fallow: Fallow) -> None:
-    for card in world:
-        card.utilization, card.memory_utilization = 10, 5
-        card.compute, card.memory_used = [Process(os.getpid(), GIB)], GIB
-    assert fallow("pick", "--max-util", "10%", "--max-mem-util", "5").returncode == 75
-    assert fallow("pick", "--max-util", "10%", "--max-mem-util", "5", "--max-processes", "1").returncode == 0
-    assert fallow("pick", "--max-util", "9", "--max-mem-util", "5", "--max-processes", "1").returncode == 75
-
-
-def test_memory_by_nobody_visible_counts_as_one_process(world: World, fallow: Fallow) -> None:
-    for card in world:
-        card.compute, card.memory_used = [Process(os.getpid(), GIB)], 5 * GIB
-    assert fallow("pick", "--max-processes", "1").returncode == 75
-    assert fallow("pick", "--max-processes", "2").returncode == 0
-
-
-def test_by_name_list_and_free_memory(world: World, fallow: Fallow) -> None:
-    world[5].name = "NVIDIA A100-SXM4-80GB"
-    world[6].memory_used = 70 * GIB
-    assert fallow("pick", "--name", "a100").stdout == "5\n"
-    assert fallow("pick", "--gpus", "3-4", "-n", "2").stdout == "3,4\n"
-    assert fallow("pick", "--gpus", world[7].uuid[:14]).stdout == "7\n"
-    refused = fallow("pick", "--gpus", "6", "--min-free", "20GiB", "--max-processes", "1")
-    assert refused.returncode == 75
-    assert "20.0 GiB wanted" in refused.stderr
-
-
 def test_those_that_were_asked_for_are_told_first_and_all_others_in_one_line(world: World, fallow: Fallow) -> None:
     world[1].utilization = 1
     first, *others = fallow("pick", "--gpus", "1").stderr.splitlines()[1:]
@@ -79,38 +90,6 @@ def test_those_that_were_asked_for_are_told_first_and_all_others_in_one_line(wor
     assert others == ["fallow: GPU 0,2-7: not among --gpus"]
     hidden = fallow("pick", "--gpus", "1,3,4", "-n", "1", CUDA_VISIBLE_DEVICES="1").stderr.splitlines()[2:]
     assert hidden == ["fallow: GPU 0,2,5-7: not among --gpus", "fallow: GPU 3,4: hidden by CUDA_VISIBLE_DEVICES"]
-
-
-def test_best_is_most_free_memory_then_coolest(world: World, fallow: Fallow) -> None:
-    for card in world:
-        card.temperature_c = 60
-    world[2].temperature_c = 31
-    assert fallow("pick").stdout == "2\n"
-    for card in world:
-        card.memory_total = 40 * GIB
-    world[4].memory_total = 80 * GIB
-    assert fallow("pick").stdout == "4\n"
-
-
-def test_several_are_the_best_connected_ones(world: World, fallow: Fallow) -> None:
-    world.link(1, 6, nvlink=True)
-    world.link(2, 3, level=10)
-    assert fallow("pick", "-n", "2").stdout == "1,6\n"
-    assert fallow("pick", "-n", "2", "--gpus", "0-5").stdout == "2,3\n", "the nearest common ancestor comes next"
-
-
-def test_by_index_gives_the_first(world: World, fallow: Fallow) -> None:
-    world[0].utilization = 5
-    assert fallow("pick", "--order", "index", "-n", "2").stdout == "1,2\n"
-
-
-@pytest.mark.parametrize(
-    ("outer", "expected"),
-    [("3", "3\n"), ("{uuid3}", "3\n"), ("GPU-fa110003", "3\n"), ("3,99", "3\n")],
-)
-def test_an_outer_cuda_visible_devices_binds(world: World, fallow: Fallow, outer: str, expected: str) -> None:
-    value = outer.format(uuid3=world[3].uuid)
-    assert fallow("pick", CUDA_VISIBLE_DEVICES=value).stdout == expected
 
 
 def test_indices_on_a_machine_with_several_models_are_told_how_they_are_read(world: World, fallow: Fallow) -> None:
@@ -144,16 +123,10 @@ def test_mig_instances_are_named_by_uuid_since_cuda_knows_no_index_of_theirs(
     assert fallow("pick").stdout.startswith("MIG-")
 
 
-def test_formats(world: World, fallow: Fallow) -> None:
-    only = ("--gpus", "3,4", "-n", "2")
-    assert fallow("pick", *only, "--format", "uuid").stdout == f"{world[3].uuid},{world[4].uuid}\n"
-    env = "export CUDA_DEVICE_ORDER=PCI_BUS_ID CUDA_VISIBLE_DEVICES=3,4\n"
-    assert fallow("pick", *only, "--format", "env").stdout == env
-    assert fallow("pick", *only, "--format", "docker").stdout == '"device=3,4"\n'
-    assert [gpu["index"] for gpu in json.loads(fallow("pick", *only, "--format", "json").stdout)["gpus"]] == [3, 4]
-
-
-def test_the_printed_variables_work_in_a_shell(world: World, fallow: Fallow) -> None:
+def test_the_printed_names_work_for_programs_and_shells(world: World, fallow: Fallow) -> None:
+    only = ("pick", "--gpus", "3,4", "-n", "2", "--format")
+    assert fallow(*only, "uuid").stdout == f"{world[3].uuid},{world[4].uuid}\n"
+    assert [gpu["index"] for gpu in json.loads(fallow(*only, "json").stdout)["gpus"]] == [3, 4]
     script = 'eval "$(fallow pick --gpus 5 --format env)" && echo "$CUDA_DEVICE_ORDER $CUDA_VISIBLE_DEVICES"'
     done = subprocess.run(["sh", "-c", script], env=fallow.environ, capture_output=True, text=True, check=True)
     assert done.stdout == "PCI_BUS_ID 5\n"
@@ -167,17 +140,6 @@ def test_waiting_ends_when_a_card_is_free(world: World, fallow: Fallow) -> None:
     assert "waiting for 1 GPU" in waiting.stderr.readline()
     world[6].utilization = 0
     assert waiting.communicate(timeout=LIMIT_S)[0] == "6\n"
-
-
-def test_a_claimed_card_is_not_picked(simulated: Fallow) -> None:
-    job = simulated.start("run", "--gpus", "1", "--", "sh", "-c", "echo up; read line")
-    assert job.stdout is not None
-    job.stdout.readline()
-    done = simulated("pick", "--gpus", "1")
-    assert done.returncode == 75
-    assert "claimed by" in done.stderr
-    job.communicate("\n", timeout=LIMIT_S)
-    assert simulated("pick", "--gpus", "1").stdout == "1\n"
 
 
 def test_an_empty_card_is_given_before_a_filled_one(simulated: Fallow) -> None:
