@@ -20,7 +20,7 @@ import os
 from contextlib import suppress
 from fcntl import F_DUPFD, fcntl
 
-from fallow.actuators.claims.folder import ClaimFolder, FileRefused
+from fallow.actuators.claims.folder import ClaimFolder
 from fallow.actuators.files import ofd_locks
 from fallow.core.reservations import Claim, Note
 from fallow.core.units import is_number, printable
@@ -30,7 +30,6 @@ PICKED_FOR_S = 10.0
 _NOTE_BYTES = 1024
 _PICKED_AT = 2 * _NOTE_BYTES
 _LONGEST_PROGRAM = 200
-_TRIES = 50  # in case the file is removed again and again
 _MOST_PIDS = 2**22
 _LAST_MS = 4e12
 _OUT_OF_THE_WAY = 400  # shells and scripts use low descriptors themselves, and would close the claim
@@ -70,7 +69,7 @@ def make_room() -> None:
 
 def take(folder: ClaimFolder, uuid: str, note: Note, byte: int = CLAIM, *, shared: bool = False) -> Held | None:
     """Claim a GPU, or mark it as filled; return None if another process has."""
-    for _ in range(_TRIES):
+    while True:
         fd = folder.open(uuid)
         if not ofd_locks.take(fd, byte, shared=shared):
             os.close(fd)
@@ -81,7 +80,6 @@ def take(folder: ClaimFolder, uuid: str, note: Note, byte: int = CLAIM, *, share
             return Held(uuid, fd, byte)
         os.close(fd)  # the file was removed meanwhile: a lock on it excludes no process
         folder.refresh()
-    raise FileRefused(f"its file {folder.path}/{uuid} is removed as often as it is made", None)
 
 
 def claim_on(fd: int) -> Claim | None:

@@ -42,7 +42,6 @@ _WHY = {
     errno.EPERM: "is shut to us",
 }
 _ROOT = (0, 65534)  # 65534 is how root of the machine shows in a container with user IDs of its own
-_TRIES = 50  # in case the file is removed again and again
 _GATE_WITHIN_S = 2.0
 _GATE_AGAIN_S = 0.001
 
@@ -106,15 +105,12 @@ class ClaimFolder:
     def open(self, name: str) -> int:
         """Open a GPU's file for reading and writing, made if missing; raise FileRefused if it is unfit."""
         self.demand_change()
-        for _ in range(_TRIES):
-            fd = self._opened(file_name(name), _WRITE)
-            if fd is not None:
-                return fd
+        while (fd := self._opened(file_name(name), _WRITE)) is None:
             try:
                 self.add(file_name(name), b"", _FILE_MODE)  # if another process was faster, its file is opened
             except OSError as error:
                 raise self._complaint(file_name(name), error) from None
-        raise FileRefused(f"its file {self.path}/{name} is removed as often as it is made", None)
+        return fd
 
     def peek(self, name: str) -> int | None:
         """Open a GPU's file for reading only, which wakes nobody; None if there is none; raise FileRefused."""
