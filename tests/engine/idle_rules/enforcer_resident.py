@@ -9,7 +9,6 @@ import subprocess
 import sys
 from typing import Any
 
-from fallow.core.board import outlook_on
 from fallow.core.gpu import Snapshot
 from fallow.core.notices import Notice
 from fallow.core.ports import Depth
@@ -150,20 +149,6 @@ class House:
     def actions(self) -> dict[tuple[str, str], int]:
         """What was counted."""
         return dict(self.tally.counts().actions)
-
-    def kept_back(self, uuid: str) -> str | None:
-        """Why a stop on this card that is due is not done."""
-        return outlook_on(uuid, self.patrol.counting).kept_back
-
-    def counted_since(self, uuid: str) -> str | None:
-        """What a rule began to count after."""
-        return next(each.counted_since for each in self.patrol.counting if uuid in each.uuids)
-
-    def release(self, number: int) -> None:
-        self.world.protections.release(number)
-
-    def set_wall_clock(self, by_s: float) -> None:
-        self.driven.wall_offset_s += by_s
 
     def events(self, key: str | None = None) -> list[tuple[str, str, str]]:
         return [(event.kind, event.finding, event.because) for event in reversed(self.journal.last(key, 1000))]

@@ -21,7 +21,6 @@ from tests.conftest import Fallow
 from tests.core.gpus import GIB, held, idle
 from tests.engine.idle_rules.enforcer_resident import Resident
 from tests.places import LIMIT_S
-from tests.policies.loads import HOLDS, SPINS, card
 from tests.waiting import until
 
 RULE: dict[str, Any] = {
@@ -216,68 +215,6 @@ def test_a_terminal_that_is_another_users_by_now_is_not_written_to(
         os.close(fd)
 
 
-def test_a_rule_that_only_reports_never_signals_and_reports_once(
-    patrol: Callable[..., Resident], start: Start
-) -> None:
-    job, resident = start(), patrol({**RULE, "act": False})
-    told = resident("turn", gpus=[(on(0, job.pid),)] * 300)
-    assert len(told) == 1
-    assert "is idle for 20s" in told[0]
-    assert lives(job)
-    assert [kind for kind, _, _ in resident("events")] == ["verdict"]
-    assert [notice.event for notice in resident("notices")] == ["idle"]
-    resident("turn", gpus=[(on(0, job.pid, load=0.5),)])
-    assert resident("events")[-1][:2] == ("verdict", "goes on")
-
-
-@pytest.mark.parametrize(
-    "missing",
-    [
-        {"holders": Unknown("the driver does not say")},
-        {"trouble": "the GPU is lost"},
-        {"uuid": Unknown("no answer")},
-        {"holders": Unknown("no answer"), "uuid": Unknown("no answer"), "trouble": "it does not answer"},
-    ],
-)
-def test_a_card_of_which_nobody_knows_who_works_there_stops_every_clock(
-    patrol: Callable[..., Resident], start: Start, missing: dict[str, Any]
-) -> None:
-    job, resident = start(), patrol()
-    dark = replace(
-        on(1, job.pid, load=0.9), utilization=Unknown("no"), recent=Unknown("no"), memory=Unknown("no"), **missing
-    )
-    assert resident("turn", gpus=[(on(0, job.pid), dark)] * 200) == []
-    assert lives(job)
-
-
-def test_a_card_that_falls_off_the_bus_takes_no_work_with_it(patrol: Callable[..., Resident], start: Start) -> None:
-    job, resident = start(), patrol()
-    resident("turn", gpus=[(on(0, job.pid), on(1, job.pid, load=0.9))] * 5)
-    assert resident("turn", gpus=[(on(0, job.pid),)] * 200) == [], "it was on the card that cannot be seen now"
-    assert lives(job)
-
-
-@pytest.mark.parametrize("protect", [{"users": ["root"]}, {"commands": ["job-0.py"]}, {"commands": ["*job-*"]}])
-def test_who_is_protected_is_never_even_warned(
-    patrol: Callable[..., Resident], start: Start, protect: dict[str, Any]
-) -> None:
-    if "users" in protect:
-        protect = {"users": [getpass.getuser()]}
-    job, resident = start(), patrol(protect=protect)
-    assert resident("turn", gpus=[(on(0, job.pid),)] * 200) == []
-    assert lives(job)
-
-
-def test_a_protected_command_below_the_holder_protects_it(patrol: Callable[..., Resident], start: Start) -> None:
-    below = "child = subprocess.Popen(['sleep', '100']); print('ready', flush=True); child.wait()"
-    job, resident = start(below), patrol(protect={"commands": ["sleep"]})
-    assert resident("turn", gpus=[(on(0, job.pid),)] * 200) == []
-    assert lives(job)
-    refusals = [because for kind, _, because in resident("events") if kind == "refusal"]
-    assert len(refusals) == 1, "a refusal is written down once"
-    assert "runs sleep, and [protect] commands has 'sleep'" in refusals[0]
-
-
 @pytest.mark.as_root
 def test_a_process_of_another_user_below_the_holder_protects_it(
     patrol: Callable[..., Resident], start: Start
@@ -291,110 +228,6 @@ def test_a_process_of_another_user_below_the_holder_protects_it(
     assert resident("turn", gpus=[(on(0, job.pid),)] * 100) == []
     assert lives(job)
     assert "is 61001's, not root's" in resident("events")[-1][2]
-
-
-def test_a_hold_is_respected_for_as_long_as_it_lasts(patrol: Callable[..., Resident], start: Start) -> None:
-    job, resident = start(), patrol()
-    resident("turn", gpus=[(on(0, job.pid),)] * 20)
-    number = resident("protect", target=f"gpu:{held(0).uuid}", for_s=3600.0)
-    assert "goes on: " in resident("turn", gpus=[(on(0, job.pid),)])[0]
-    assert resident("turn", gpus=[(on(0, job.pid),)] * 100) == []
-    assert lives(job)
-    resident("release", number=number)
-    resident("turn", gpus=[(on(0, job.pid),)] * 5)
-    assert resident("counted_since", uuid=held(0).uuid) == "its protection ended", "the time began again, and says so"
-    resident("turn", gpus=[(on(0, job.pid),)] * 17)
-    assert job.wait(LIMIT_S) == -signal.SIGTERM
-
-
-def test_a_hold_after_the_asking_spares_who_is_left(patrol: Callable[..., Resident], start: Start) -> None:
-    job, resident = start(DEAF), patrol()
-    resident("turn", gpus=[(on(0, job.pid),)] * 27)
-    stat = pathlib.Path(f"/proc/{job.pid}/stat").read_text().rpartition(")")[2].split()
-    resident("protect", target=f"pid:{job.pid}@{stat[19]}", for_s=3600.0)
-    resident("turn", gpus=[(on(0, job.pid),)] * 100)
-    assert lives(job)
-
-
-def test_no_more_are_ended_than_the_limit_allows(
-    patrol: Callable[..., Resident], start: Start, tmp_path: pathlib.Path
-) -> None:
-    server = start(NOTEBOOKS.format(kernel=WAITS, count=4), named="jupyter-lab")
-    pids = kernels(server, 4)
-    resident = patrol(protect={"at_most": 2, "per": "10m"})
-    resident("turn", gpus=[tuple(on(index, pid) for index, pid in enumerate(pids))] * 200)
-    assert [is_alive(pid) for pid in pids].count(False) == 2
-    assert len([kind for kind, _, _ in resident("events") if kind == "refusal"]) == 2
-    last = [(pid, on(index, pid)) for index, pid in enumerate(pids) if is_alive(pid)]
-    uuids = [gpu.uuid for _, gpu in last]
-    why = "2 were ended in the last 10m, and 2 may be"
-    assert [resident("kept_back", uuid=uuid) for uuid in uuids] == [why] * 2
-    resident("turn", gpus=[tuple(gpu for _, gpu in last)], every_s=0.4)
-    resident("turn", gpus=[tuple(gpu for _, gpu in last)])
-    assert [resident("kept_back", uuid=uuid) for uuid in uuids] == [why] * 2, "after a short tick it is due as before"
-    resident("turn", gpus=[tuple(on(gpu.index, pid, load=0.9) for pid, gpu in last)])
-    resident("turn", gpus=[tuple(gpu for _, gpu in last)] * 3)
-    assert [resident("kept_back", uuid=uuid) for uuid in uuids] == [None, None], "they worked: nothing is due"
-
-
-NOTEBOOKS = """
-kernel = [sys.executable, "-S", "-c", "import signal; signal.alarm(120); {kernel}"]
-kernels = [subprocess.Popen(kernel, start_new_session=True) for _ in range({count})]
-print("ready", flush=True)
-print(*(kernel.pid for kernel in kernels), flush=True)
-for kernel in kernels:
-    kernel.wait()
-signal.pause()
-"""
-
-
-def kernels(server: "subprocess.Popen[str]", count: int) -> list[int]:
-    assert server.stdout is not None
-    pids = [int(word) for word in server.stdout.readline().split()]
-    assert len(pids) == count
-    return pids
-
-
-def is_alive(pid: int) -> bool:
-    try:
-        return pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
-    except OSError:
-        return False
-
-
-def test_of_two_notebooks_only_the_idle_one_is_stopped_and_the_server_lives(
-    patrol: Callable[..., Resident], start: Start
-) -> None:
-    server = start(NOTEBOOKS.format(kernel=WAITS, count=2), named="jupyter-lab")
-    idler, worker = kernels(server, 2)
-    resident = patrol()
-    resident("turn", gpus=[(on(0, idler), on(1, worker, load=0.4))] * 27)
-    until(lambda: not is_alive(idler))
-    assert is_alive(worker)
-    assert lives(server)
-
-
-def test_workers_of_one_launcher_are_one_job(patrol: Callable[..., Resident], start: Start) -> None:
-    launcher = start(NOTEBOOKS.format(kernel=WAITS, count=3), named="launch.py")
-    pids = kernels(launcher, 3)
-    resident = patrol()
-    cards = (on(0, pids[0]), on(1, pids[1], load=1.0), on(2, pids[2]))
-    assert resident("turn", gpus=[cards] * 200) == [], "those who wait for the one that works"
-    ((_, found, _),) = resident("jobs", gpus=cards)
-    assert found == sorted(pids)
-
-
-def test_somebody_new_in_a_job_is_never_asked_before_being_warned(
-    patrol: Callable[..., Resident], start: Start
-) -> None:
-    launcher = start(NOTEBOOKS.format(kernel=WAITS, count=2), named="launch.py")
-    first, second = kernels(launcher, 2)
-    resident = patrol()
-    resident("turn", gpus=[(on(0, first), idle(1))] * 24)
-    told = resident("turn", gpus=[(on(0, first), on(1, second))] * 15)
-    assert "a process has joined it" in told[0]
-    assert is_alive(first)
-    assert is_alive(second)
 
 
 def test_a_child_of_a_holder_gets_the_signal_once(patrol: Callable[..., Resident], start: Start) -> None:
@@ -416,54 +249,6 @@ def test_a_child_of_a_holder_gets_the_signal_once(patrol: Callable[..., Resident
     child = int(job.stdout.readline())
     resident("turn", gpus=[(on(0, job.pid, child),)] * 26)
     assert job.wait(LIMIT_S) == 1, "a second SIGTERM is taken by many for the last"
-
-
-def test_who_lets_go_of_its_card_when_asked_may_live_on(patrol: Callable[..., Resident], start: Start) -> None:
-    job, resident = start(DEAF), patrol()
-    resident("turn", gpus=[(on(0, job.pid),)] * 26)
-    told = resident("turn", gpus=[(idle(0),)] * 100)
-    assert "it gave its GPUs back" in told[-1]
-    assert lives(job)
-
-
-def test_fallow_itself_and_what_it_lives_by_is_never_looked_at(patrol: Callable[..., Resident], start: Start) -> None:
-    program = """
-    child = subprocess.Popen(['sleep', '100'])
-    print('ready', flush=True)
-    print(child.pid, flush=True)
-    child.wait()
-    """
-    other = start(program, named="fallow")
-    assert other.stdout is not None
-    below = int(other.stdout.readline())
-    resident = patrol()
-    display = start(WAITS, named="Xorg")
-    assert resident("jobs", gpus=(on(0, os.getpid(), other.pid, below, display.pid, 1, 2**22 + 1),)) == []
-
-
-def test_a_card_that_is_not_there_is_told_and_the_rule_rests(patrol: Callable[..., Resident], start: Start) -> None:
-    job, resident = start(), patrol({**RULE, "gpus": "7"})
-    told = resident("turn", gpus=[(on(0, job.pid),)] * 50)
-    assert told == ["rule forgotten: there is no GPU '7' here; there is only 0"]
-
-
-def test_a_process_that_hangs_is_reported_or_stopped_as_the_rule_says(
-    patrol: Callable[..., Resident], start: Start
-) -> None:
-    job = start()
-    hung, rest = ({"holders": (Holder(job.pid, GIB, utilization=load),)} for load in (0.99, 0.0))
-    spins, protections = replace(card(SPINS), **hung), replace(card(HOLDS), **rest)
-    rule = {"name": "hangs", "stuck_for": "30s"}
-    resident = patrol(rule)
-    told = resident("turn", gpus=[(protections,)] * 3 + [(spins,)] * 100)
-    assert len(told) == 1
-    assert "rule hangs" in told[0]
-    assert [notice.event for notice in resident("notices")] == ["stuck"]
-    assert lives(job)
-    resident = patrol({**rule, "act": True})
-    resident("turn", gpus=[(protections,)] * 3 + [(spins,)] * 33)
-    assert job.wait(LIMIT_S) == -signal.SIGTERM
-    assert [notice.event for notice in resident("notices")][:2] == ["warned", "stuck"]
 
 
 def stop_after_stacks(resident: Resident, job: "subprocess.Popen[str]") -> None:
