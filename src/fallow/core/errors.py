@@ -15,7 +15,6 @@ FallowError            125  fallow itself failed
 └── CommandNotFound    127  CMD does not exist
 """
 
-import errno
 from collections.abc import Mapping, Sequence
 
 from fallow.core.annotations import ClassVar
@@ -23,9 +22,6 @@ from fallow.core.annotations import ClassVar
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from fallow.core.mistake import Mistake
-
-OF_THE_DISK = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EIO})
-"""The errors of a disk that is full or broken: no right would help."""
 
 
 class FallowError(Exception):

@@ -41,10 +41,10 @@ def shut(path: pathlib.Path) -> None:
 @pytest.mark.parametrize(
     ("make", "why"),
     [
-        (lambda path: path.symlink_to(path.parent.parent / "victim"), "is a symbolic link"),
+        (lambda path: path.symlink_to(path.parent.parent / "victim"), "cannot be opened"),
         (os.mkfifo, "is not a plain file"),
-        (os.mkdir, "is not a plain file"),
-        (shut, "is shut to others"),
+        (os.mkdir, "cannot be opened: Is a directory"),
+        (shut, "is not a plain file that every user may write to"),
     ],
 )
 def test_what_is_no_file_that_all_may_write_is_refused_at_once_and_left_as_it_is(
@@ -61,7 +61,7 @@ def test_what_is_no_file_that_all_may_write_is_refused_at_once_and_left_as_it_is
 
 
 @pytest.mark.parametrize(
-    ("make", "why"), [(lambda path: path.symlink_to("."), "symbolic link"), (pathlib.Path.touch, "cannot open")]
+    ("make", "why"), [(lambda path: path.symlink_to("."), "Not a directory"), (pathlib.Path.touch, "Not a directory")]
 )
 def test_a_path_that_is_no_folder_is_refused(
     tmp_path: pathlib.Path, make: Callable[[pathlib.Path], None], why: str

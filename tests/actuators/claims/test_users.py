@@ -88,7 +88,7 @@ def test_a_file_that_its_owner_shut_is_told_and_nothing_runs(users: Users) -> No
         os.chmod(entry, 0o600)
     code, out, err = users.run(BOB, "run", "--", "echo", "ran")
     assert (code, out) == (75, "")
-    assert err.count(f"is shut to us; it is {ADA}'s (its owner or root can remove it)") == 2
+    assert err.count(f"cannot be opened: Permission denied; it is {ADA}'s (its owner or root can remove it)") == 2
     assert users.run(BOB, "status", "--json")[0] == 0, "looking still works; only the claims are unknown"
 
 

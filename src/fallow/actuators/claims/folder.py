@@ -14,14 +14,13 @@ The owner of the folder or of a file can remove it. So the folder should be root
 root creates, writes and removes nothing. If something else is in the place of one file, only its GPU is refused.
 """
 
-import errno
 import os
 import stat
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 
 from fallow.actuators.files import ofd_locks
-from fallow.core.errors import OF_THE_DISK, FallowError, NotPermitted, WrongUsage
+from fallow.core.errors import NotPermitted, WrongUsage
 from fallow.core.ports import Clock
 from fallow.core.shell_word import shell_word
 
@@ -33,14 +32,6 @@ _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _WRITE = os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _OPEN_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _ELSE_NAME = "or name another folder in FALLOW_CLAIM_DIR, the same for every user"
-_OF_THE_PROCESS = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)  # the command line says which limit that is
-_WHY = {
-    errno.ELOOP: "is a symbolic link, which fallow does not follow",
-    errno.EISDIR: "is not a plain file",
-    errno.ENXIO: "is not a plain file",
-    errno.EACCES: "is shut to us",
-    errno.EPERM: "is shut to us",
-}
 _ROOT = (0, 65534)  # 65534 is how root of the machine shows in a container with user IDs of its own
 _GATE_WITHIN_S = 2.0
 _GATE_AGAIN_S = 0.001
@@ -109,7 +100,7 @@ class ClaimFolder:
             try:
                 self.add(file_name(name), b"", _FILE_MODE)  # if another process was faster, its file is opened
             except OSError as error:
-                raise self._complaint(file_name(name), error) from None
+                raise self._refused(file_name(name), f"cannot be made: {error.strerror}") from None
         return fd
 
     def peek(self, name: str) -> int | None:
@@ -172,26 +163,19 @@ class ClaimFolder:
         except FileNotFoundError:
             return None
         except OSError as error:
-            raise self._complaint(name, error) from None
+            raise self._refused(name, f"cannot be opened: {error.strerror}") from None
         facts = os.fstat(fd)
-        is_plain = stat.S_ISREG(facts.st_mode)
-        if is_plain and facts.st_mode & _FILE_MODE == _FILE_MODE:
+        if stat.S_ISREG(facts.st_mode) and facts.st_mode & _FILE_MODE == _FILE_MODE:
             return fd
         os.close(fd)
-        why = "is shut to others" if is_plain else "is not a plain file"
-        raise FileRefused(f"its file {self.path}/{name} {why}", facts.st_uid)
+        raise self._refused(name, "is not a plain file that every user may write to")
 
-    def _complaint(self, name: str, error: OSError) -> FallowError | OSError:
-        path = f"{self.path}/{name}"
-        if error.errno in _OF_THE_PROCESS:
-            return error
-        if error.errno in OF_THE_DISK or error.errno == errno.EROFS:
-            return _failure(f"use {path}", error, "mount it for writing")
+    def _refused(self, name: str, why: str) -> FileRefused:
         try:
             uid = os.stat(name, dir_fd=self.fd, follow_symlinks=False).st_uid
         except OSError:
             uid = None
-        return FileRefused(f"its file {path} {_WHY.get(error.errno or 0, f'cannot be used: {error.strerror}')}", uid)
+        return FileRefused(f"its file {self.path}/{name} {why}", uid)
 
 
 def file_name(name: str) -> str:
@@ -212,9 +196,8 @@ def _open_folder(path: str) -> int:
     try:
         fd = os.open(path, _OPEN_FOLDER)
     except OSError as error:
-        if os.path.islink(path):
-            raise NotPermitted(f"the claim folder {path} {_WHY[errno.ELOOP]}") from None
-        raise _failure(f"open the claim folder {path}", error, "see what is there") from None
+        why = f"{error.strerror}; see what is there"
+        raise NotPermitted(f"cannot open the claim folder {path}: {why}, {_ELSE_NAME}") from None
     if os.access(".", os.W_OK | os.X_OK, dir_fd=fd, effective_ids=True):
         return fd
     os.close(fd)
@@ -232,12 +215,7 @@ def _make(path: str) -> None:
         with suppress(FileExistsError):
             os.mkdir(path, _FOLDER_MODE)
     except OSError as error:
-        raise _failure(f"make the claim folder {path}", error, "let root make it") from None
+        why = f"{error.strerror}; let root make it"
+        raise NotPermitted(f"cannot make the claim folder {path}: {why}, {_ELSE_NAME}") from None
     finally:
         os.umask(before)
-
-
-def _failure(what: str, error: OSError, way: str) -> FallowError:
-    if error.errno in OF_THE_DISK:
-        return FallowError(f"cannot {what}: {error.strerror}; put that right, {_ELSE_NAME}")
-    return NotPermitted(f"cannot {what}: {error.strerror}; {way}, {_ELSE_NAME}")

@@ -20,7 +20,7 @@ from contextlib import suppress
 from typing import Protocol
 
 from fallow.actuators.claims.folder import ClaimFolder
-from fallow.core.errors import OF_THE_DISK, FallowError, NotPermitted, WrongUsage
+from fallow.core.errors import NotPermitted, WrongUsage
 from fallow.core.protections import Everything, OneProcess, Protection, Target, is_over, parse_target, reason_of
 from fallow.core.value import replace
 
@@ -65,10 +65,7 @@ class ProtectionFolder:
             if self._folder.add(_file_name(number), json.dumps(fields).encode()):
                 return number
         except OSError as error:
-            sentence = f"cannot place a protection in {self._folder.path}: {error.strerror}"
-            if error.errno in OF_THE_DISK:
-                raise FallowError(sentence, "put that right, or ask root to") from None
-            raise NotPermitted(sentence) from None
+            raise NotPermitted(f"cannot place a protection in {self._folder.path}: {error.strerror}") from None
         return self.place(target, until_wall_s, why)  # that number is taken
 
     def active(self, wall_s: float, tell: Tell = lambda _: None) -> list[Protection]:
