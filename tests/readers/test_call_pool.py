@@ -95,3 +95,19 @@ def test_once_the_call_came_back_its_key_is_served_again(pool: CallPool, release
 def test_a_mistake_in_a_call_is_raised_where_it_was_made(pool: CallPool) -> None:
     with pytest.raises(RuntimeError, match="a mistake of ours"):
         pool.make([Broken()], PATIENT_S)
+
+
+def test_two_threads_that_ask_at_once_both_get_their_answers(pool: CallPool) -> None:
+    log: list[int] = []
+    told: list[dict[object, str]] = []
+
+    def ask() -> None:
+        told.extend(pool.make([Quick(key, log) for key in range(4)], PATIENT_S) for _ in range(50))
+
+    threads = [threading.Thread(target=ask) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert told == [{}] * 100
+    assert len(log) == 400

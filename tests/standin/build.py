@@ -12,8 +12,11 @@ CUDA_SONAME = "libcuda.so.1"
 
 _HERE = pathlib.Path(__file__).resolve().parent
 _FLAGS = ["-std=c11", "-O2", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-pthread", "-fvisibility=hidden"]
-_SHARED = (_HERE / "holders.c", _HERE / "faults.c")  # who holds a card and what goes wrong is the same in both
-_SOURCES = {SONAME: sorted(_HERE.glob("*.c")), CUDA_SONAME: [*sorted(_HERE.glob("cuda/*.c")), *_SHARED]}
+_SHARED = sorted(_HERE.glob("*.c"))
+_SOURCES = {
+    SONAME: [*_SHARED, *sorted(_HERE.glob("nvml/*.c"))],
+    CUDA_SONAME: [*_SHARED, *sorted(_HERE.glob("cuda/*.c"))],
+}
 
 
 class BuildError(RuntimeError):
@@ -42,7 +45,7 @@ def build(into: pathlib.Path) -> pathlib.Path:
 
 
 def _compile_what_is_old(into: pathlib.Path) -> None:
-    headers = [*_HERE.glob("*.h"), *_HERE.glob("cuda/*.h"), pathlib.Path(__file__)]
+    headers = [*_HERE.rglob("*.h"), pathlib.Path(__file__)]
     for soname, sources in _SOURCES.items():
         library = into / soname
         newest = max(path.stat().st_mtime_ns for path in (*sources, *headers))

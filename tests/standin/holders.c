@@ -1,6 +1,6 @@
 /* Who holds a card through the stand-in libcuda. Whoever was killed holds nothing any more. */
 #define _GNU_SOURCE
-#include "holders.h"
+#include "shared.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -39,10 +39,17 @@ bool holds(const struct cuda_process *process, int card)
     return birth != 0 && birth_of(pid) == birth;
 }
 
-uint64_t held_by_all(const struct world *world, int card)
+uint64_t held_by_all(int card)
 {
     uint64_t sum = 0;
     for (int i = 0; i < MAX_CUDA; i++)
         if (holds(&world->cuda[i], card)) sum += world->cuda[i].memory[card];
     return sum;
+}
+
+uint64_t free_of(int card)
+{
+    const struct card *about = &world->card[card];
+    uint64_t taken = about->memory_reserved + about->memory_used + held_by_all(card);
+    return taken < about->memory_total ? about->memory_total - taken : 0;
 }

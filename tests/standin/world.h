@@ -1,8 +1,7 @@
-/* The layout of a world file: what the stand-in library maps and the tests write.
+/* The layout of a world file: what the stand-in libraries map and the tests write. layout.py reads it from here.
  *
- * Mirrored field by field in layout.py; `size` in the head guards against the two
- * drifting apart. Plain numbers are single aligned words that may change at any
- * moment; strings, lists, metrics and instances of a card change under its `sequence`.
+ * Plain numbers are single aligned words that may change at any moment; strings, lists, metrics and instances of a
+ * card are written and read under the lock of the file.
  */
 #ifndef STANDIN_WORLD_H
 #define STANDIN_WORLD_H
@@ -10,16 +9,13 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-#define WORLD_MAGIC 0x31444c524f574c46ULL
-#define WORLD_VERSION 4u
-
 enum {
     MAX_CARDS = 64,
     MAX_INSTANCES = 8,
     MAX_PROCESSES = 64,
     MAX_SAMPLES = 128,
     MAX_FAULTS = 512,
-    MAX_COUNTERS = 512,
+    MAX_COUNTERS = 65536,
     MAX_STUCK = 1024,
     MAX_METRICS = 256,
     MAX_CUDA = 64,
@@ -27,20 +23,13 @@ enum {
     FUNCTION_SIZE = 72
 };
 
-/* A 32 bit reading with this value is answered as "not supported". */
-#define NO_READING UINT32_MAX
-#define NO_MEMORY_FIGURE UINT64_MAX
-#define NO_INSTANCE UINT32_MAX
-
 typedef _Atomic uint32_t word;
 typedef _Atomic uint64_t wide;
 
 struct process {
+    uint64_t memory; /* all bits set: a figure that the driver does not know */
     uint32_t pid;
-    uint32_t gpu_instance;
-    uint32_t compute_instance;
     uint32_t reserved;
-    uint64_t memory;
 };
 
 struct process_list {
@@ -75,8 +64,6 @@ struct metrics {
 struct instance {
     uint32_t present;
     uint32_t gpu_instance;
-    uint32_t compute_instance;
-    uint32_t reserved;
     uint64_t memory_total;
     uint64_t memory_reserved;
     uint64_t memory_used;
@@ -87,7 +74,6 @@ struct instance {
 };
 
 struct card {
-    word sequence;
     word minor;
     word utilization;
     word memory_utilization;
@@ -107,7 +93,6 @@ struct card {
     wide memory_reserved;
     wide memory_used;
     wide throttle_reasons;
-    wide energy_mj;
     char uuid[NAME_SIZE];
     char name[NAME_SIZE];
     struct process_list compute;
@@ -128,11 +113,9 @@ struct fault {
     wide token;
     wide delay_us;
     int32_t card;
-    int32_t instance;
     uint32_t error;
     uint32_t never;
-    uint32_t busy; /* it spends its delay computing, as the calls of a real driver do */
-    uint32_t unused;
+    uint32_t reserved;
     char function[FUNCTION_SIZE];
 };
 
@@ -146,28 +129,15 @@ struct cuda_process {
     wide memory[MAX_CARDS];
 };
 
-/* `state`: 0 free, 1 being named, 2 in use. */
-struct counter {
-    word state;
-    uint32_t reserved;
-    wide calls;
-    char function[FUNCTION_SIZE];
-};
-
 struct world {
-    uint64_t magic;
-    uint32_t version;
-    uint32_t size;
     word cards;
-    word init_error;
     word cuda_version;
-    word fault_limit; /* no fault entry in use at or beyond this place */
     wide next_token;
     char driver_version[80];
     word link_level[MAX_CARDS][MAX_CARDS];
     word link_status[MAX_CARDS][MAX_CARDS];
     struct fault fault[MAX_FAULTS];
-    struct counter counter[MAX_COUNTERS];
+    wide calls[MAX_COUNTERS]; /* of each function, in the place that the hash of its name gives */
     wide stuck[MAX_STUCK]; /* process id in the high half, thread id in the low */
     struct card card[MAX_CARDS];
     struct cuda_process cuda[MAX_CUDA];

@@ -10,31 +10,19 @@ import re
 import tempfile
 import threading
 from collections.abc import Iterator
-from typing import Any
 
-from tests.standin import layout
 from tests.standin.card import USUAL_METRICS, Card, text
+from tests.standin.layout import SIZES, STRUCTURES
 
 P2P_OK = 0
 P2P_NOT_SUPPORTED = 5
 TOPOLOGY_SYSTEM = 50
 
-_fence_lock = threading.Lock()
-
-
-def _fence() -> None:
-    """Order the stores before with the stores after, on machines that reorder them.
-
-    Letting go of a lock and taking it again is the barrier that Python has.
-    """
-    for _ in range(2):
-        with _fence_lock:
-            pass
+_WORLD = STRUCTURES["world"]
 
 
 def _base_name(function: str) -> str:
-    base = re.sub(r"_v\d+$", "", function)
-    return "nvmlInit" if base == "nvmlInitWithFlags" else base
+    return re.sub(r"_v\d+$", "", function)
 
 
 class World:
@@ -44,11 +32,9 @@ class World:
         """Map an open world file; use create() or attach()."""
         self.path = path
         self._file = file
-        self._memory = mmap.mmap(file, ctypes.sizeof(layout.WorldFile))
-        self._raw = layout.WorldFile.from_buffer(self._memory)
-        self._lock = threading.RLock()
-        self._depth = 0
-        self._being_written: set[int] = set()
+        self._memory = mmap.mmap(file, ctypes.sizeof(_WORLD))
+        self._raw = _WORLD.from_buffer(self._memory)
+        self._lock = threading.Lock()
 
     @classmethod
     def create(
@@ -60,12 +46,12 @@ class World:
         driver_version: str = "580.159.04",
     ) -> "World":
         """Make a world of idle cards. The file appears whole, and any user may write it."""
-        if not 1 <= cards <= layout.MAX_CARDS:
-            raise ValueError(f"a world has 1 to {layout.MAX_CARDS} cards")
+        if not 1 <= cards <= SIZES["MAX_CARDS"]:
+            raise ValueError(f"a world has 1 to {SIZES['MAX_CARDS']} cards")
         path = pathlib.Path(path)
         file, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
         try:
-            os.ftruncate(file, ctypes.sizeof(layout.WorldFile))
+            os.ftruncate(file, ctypes.sizeof(_WORLD))
             world = cls(path, file)
             world._fill(cards, name, memory_total, driver_version)
             os.fchmod(file, 0o666)
@@ -79,32 +65,20 @@ class World:
     @classmethod
     def attach(cls, path: pathlib.Path | str) -> "World":
         """Open a world that exists."""
-        path = pathlib.Path(path)
-        size = ctypes.sizeof(layout.WorldFile)
-        file = os.open(path, os.O_RDWR | os.O_CLOEXEC)
-        if os.fstat(file).st_size == size:
-            world = cls(path, file)
-            raw = world._raw
-            if (raw.magic, raw.version, raw.size) == (layout.MAGIC, layout.VERSION, size):
-                return world
-        os.close(file)
-        raise ValueError(f"{path} is not a world of this version")
+        return cls(pathlib.Path(path), os.open(path, os.O_RDWR | os.O_CLOEXEC))
 
     def _fill(self, cards: int, name: str, memory_total: int, driver_version: str) -> None:
         raw = self._raw
-        raw.version = layout.VERSION
-        raw.size = ctypes.sizeof(layout.WorldFile)
         raw.cards = cards
         raw.cuda_version = 13000
         raw.driver_version = text(driver_version, 80)
         for row_level, row_status in zip(raw.link_level, raw.link_status, strict=True):
-            for i in range(layout.MAX_CARDS):
+            for i in range(SIZES["MAX_CARDS"]):
                 row_level[i] = TOPOLOGY_SYSTEM
                 row_status[i] = P2P_NOT_SUPPORTED
         machine = os.urandom(4).hex()  # no two worlds have a card in common, or one test would find another's jobs
         for card in self:
             _make_idle(card, name, memory_total, machine)
-        raw.magic = layout.MAGIC
 
     def environ(self, library_dir: pathlib.Path | str) -> dict[str, str]:
         """The variables that make a process see this world through that library."""
@@ -125,51 +99,20 @@ class World:
     def __getitem__(self, index: int) -> Card:
         if not 0 <= index < len(self):
             raise IndexError(index)
-        return Card(index, self._raw.card[index], self._writing)
+        return Card(index, self._raw.card[index], self._alone)
 
     def __iter__(self) -> Iterator[Card]:
         return (self[index] for index in range(len(self)))
 
     @contextlib.contextmanager
     def _alone(self) -> Iterator[None]:
-        """Be the only writer, among threads and among processes."""
+        """Be the only one, among threads and among processes, that reads or writes."""
         with self._lock:
-            if self._depth == 0:
-                fcntl.flock(self._file, fcntl.LOCK_EX)
-            self._depth += 1
+            fcntl.flock(self._file, fcntl.LOCK_EX)
             try:
                 yield
             finally:
-                self._depth -= 1
-                if self._depth == 0:
-                    fcntl.flock(self._file, fcntl.LOCK_UN)
-
-    @contextlib.contextmanager
-    def _writing(self, card: Any) -> Iterator[None]:
-        """Change a card under its sequence, which is odd while someone is at it."""
-        with self._alone():
-            place = ctypes.addressof(card)
-            if place in self._being_written:
-                yield
-                return
-            self._being_written.add(place)
-            card.sequence |= 1  # odd already if a writer was killed in here
-            _fence()
-            try:
-                yield
-            finally:
-                _fence()
-                card.sequence = (card.sequence + 1) & 0xFFFFFFFF
-                self._being_written.remove(place)
-
-    @property
-    def init_error(self) -> int:
-        """The code that nvmlInit answers; 0 lets it succeed."""
-        return int(self._raw.init_error)
-
-    @init_error.setter
-    def init_error(self, code: int) -> None:
-        self._raw.init_error = code
+                fcntl.flock(self._file, fcntl.LOCK_UN)
 
     @property
     def cuda_version(self) -> int:
@@ -203,55 +146,35 @@ class World:
             self._raw.link_level[a][b] = level
             self._raw.link_status[a][b] = status
 
-    def fault(
-        self,
-        function: str,
-        card: int = -1,
-        error: int = 0,
-        delay_s: float = 0.0,
-        never: bool = False,
-        mig: int = -1,
-        busy: bool = False,
-    ) -> int:
+    def fault(self, function: str, card: int = -1, error: int = 0, delay_s: float = 0.0, never: bool = False) -> int:
         """Put a fault in the way of a call, and return the token to withdraw it by.
 
-        The name goes without version suffix; "*" is every call on that card. Card -1 is
-        any card, and calls that are about none. MIG slot -1 is the card with its instances.
-        A busy one spends its delay computing, as the calls of a real driver do.
+        The name goes without version suffix; "*" is every call on that card. Card -1 is any card, and calls that are
+        about none.
         """
-        encoded = text(_base_name(function), layout.FUNCTION_SIZE)
         with self._alone():
-            raw = self._raw
-            place = next((i for i, f in enumerate(raw.fault) if not f.token), None)
+            place = next((entry for entry in self._raw.fault if not entry.token), None)
             if place is None:
-                raise RuntimeError(f"at most {layout.MAX_FAULTS} faults fit")
-            raw.next_token += 1
-            token = int(raw.next_token)
-            entry = raw.fault[place]
-            entry.function = encoded
-            entry.card, entry.instance, entry.error = card, mig, error
-            entry.delay_us, entry.never, entry.busy = round(delay_s * 1_000_000), never, busy
-            _fence()
-            entry.token = token
-            raw.fault_limit = max(raw.fault_limit, place + 1)
-            return token
+                raise RuntimeError("no more faults fit")
+            self._raw.next_token += 1
+            place.function = text(_base_name(function), SIZES["FUNCTION_SIZE"])
+            place.card, place.error = card, error
+            place.delay_us, place.never = round(delay_s * 1_000_000), never
+            place.token = self._raw.next_token
+            return int(place.token)
 
     def heal(self, token: int | None = None) -> None:
         """Withdraw one fault, or all; whoever waits in it goes on."""
-        with self._alone():
-            raw = self._raw
-            for entry in raw.fault[: raw.fault_limit]:
-                if entry.token and token in (None, entry.token):
-                    entry.token = 0
-            _fence()
-            used = [i for i, f in enumerate(raw.fault[: raw.fault_limit]) if f.token]
-            raw.fault_limit = max(used, default=-1) + 1
+        for entry in self._raw.fault:
+            if entry.token and token in (None, entry.token):
+                entry.token = 0
 
     def calls(self, function: str) -> int:
         """How often that function was called, in all its versions, by all processes."""
-        name = _base_name(function).encode()
-        counters = self._raw.counter
-        return sum(c.calls for c in counters if c.state == 2 and c.function == name)
+        place = 2166136261
+        for byte in _base_name(function).encode():
+            place = ((place ^ byte) * 16777619) & 0xFFFFFFFF
+        return int(self._raw.calls[place % SIZES["MAX_COUNTERS"]])
 
     def stuck(self) -> int:
         """How many living threads are now held in a fault that never answers."""

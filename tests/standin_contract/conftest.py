@@ -7,7 +7,7 @@ import pytest
 
 from tests.standin import World, build
 
-from .remote import Reader, end_library, use_world
+from .remote import Reader
 
 
 @pytest.fixture(scope="session")
@@ -17,10 +17,10 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
 
 
 @pytest.fixture(scope="session")
-def reader_process(library: pathlib.Path) -> Iterator[Reader]:
-    reader = Reader({"LD_LIBRARY_PATH": str(library)})
-    yield reader
-    reader.close()
+def reader(library: pathlib.Path) -> Iterator[Reader]:
+    made = Reader({"LD_LIBRARY_PATH": str(library)})
+    yield made
+    made.close()
 
 
 @pytest.fixture
@@ -31,10 +31,9 @@ def world(tmp_path: pathlib.Path) -> Iterator[World]:
 
 
 @pytest.fixture
-def nvml(reader_process: Reader, world: World) -> Iterator[Reader]:
+def nvml(reader: Reader, world: World) -> Iterator[Reader]:
     """A reader of the world that has started the library."""
-    reader_process.run(use_world, str(world.path))
-    reader_process.nvmlInit()
-    yield reader_process
+    reader(f"begin({str(world.path)!r})")
+    yield reader
     world.heal()
-    reader_process.run(end_library)
+    reader("nvml.nvmlShutdown()")

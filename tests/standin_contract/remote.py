@@ -1,138 +1,88 @@
-"""A process that reads through the stand-in library on behalf of a test.
+"""A process that reads through the stand-in NVML: it computes one Python expression after another, and stays.
 
-The library is loaded by its name alone, once in a process and for good; reading in another
-process keeps it out of the one that runs the tests.
+The library is loaded by its name alone, once in a process and for good; another process keeps it out of the tests.
+The expressions may use `nvml` (pynvml) and the functions below.
 """
 
-import contextlib
-import ctypes
+import json
 import os
-import pathlib
-import pickle
 import subprocess
 import sys
-import types
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from ctypes import byref, c_uint
 from typing import Any
 
-import pynvml
+import pynvml as nvml
 
 from tests.waiting import end
 
-
-def use_world(path: str) -> None:
-    os.environ["FALLOW_STANDIN_WORLD"] = path
-
-
-def end_library() -> None:
-    pynvml.nvmlShutdown()
-
-
-def count_and_answer(room: int) -> tuple[int, int]:
-    """List the processes of card 0 into so much room: the code, and how many there are."""
-    count = ctypes.c_uint(room)
-    rows = (pynvml.c_nvmlProcessInfo_v2_t * room)()
-    handle = pynvml.nvmlDeviceGetHandleByIndex(0)
-    answer = pynvml.nvmlLib.nvmlDeviceGetComputeRunningProcesses_v3(handle, ctypes.byref(count), rows)
-    return answer, count.value
-
-
-class Ref:
-    """A handle that lives in the reading process."""
-
-    def __init__(self, number: int) -> None:
-        self.number = number
+OK, NOT_SUPPORTED, NOT_FOUND, INVALID_ARGUMENT, INSUFFICIENT_SIZE, LOST, UNKNOWN = 0, 3, 6, 2, 7, 15, 999
 
 
 class Reader:
-    """Calls of the binding, made in a process of its own: reader.nvmlDeviceGetCount()."""
+    """The process, seen from the test."""
 
-    def __init__(self, environ: Mapping[str, str]) -> None:
-        root = pathlib.Path(__file__).resolve().parents[__name__.count(".")]
-        path = os.pathsep.join([str(root), *filter(None, sys.path)])
+    def __init__(self, environ: dict[str, str]) -> None:
         self._process = subprocess.Popen(
-            [sys.executable, "-c", f"import {__name__} as remote; remote.serve()"],
-            env={**os.environ, **environ, "PYTHONPATH": path},
+            [sys.executable, "-m", "tests.standin_contract.remote"],
+            env={**os.environ, **environ},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
+            text=True,
         )
 
-    def _ask(self, target: Any, args: tuple[Any, ...]) -> Any:
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        pickle.dump((target, args), self._process.stdin)
-        self._process.stdin.flush()
-        outcome, value = pickle.load(self._process.stdout)
-        if outcome == "nvml":
-            raise pynvml.NVMLError(value)
-        if outcome == "failed":
-            raise AssertionError(value)
-        return value
-
-    def __getattr__(self, name: str) -> Callable[..., Any]:
-        if not name.startswith("nvml"):
-            raise AttributeError(name)
-        return lambda *args: self._ask(name, args)
-
-    def run(self, function: Callable[..., Any], *args: Any) -> Any:
-        """Run a function of an importable module over there."""
-        return self._ask(function, args)
+    def __call__(self, expression: str) -> Any:
+        """What the expression is there."""
+        print(json.dumps(expression), file=self._process.stdin, flush=True)
+        return json.loads(self._process.stdout.readline())  # type: ignore[union-attr]
 
     def close(self) -> None:
         end(self._process)
 
 
-def code_of(call: Callable[[], Any]) -> int:
-    """The NVML code that a call ends with."""
+def begin(path: str) -> None:
+    """Start the library in a world."""
+    os.environ["FALLOW_STANDIN_WORLD"] = path
+    nvml.nvmlInit()
+
+
+def code(call: Callable[[], Any]) -> int:
+    """The code that a call ends with."""
     try:
         call()
-    except pynvml.NVMLError as error:
+    except nvml.NVMLError as error:
         return int(error.value)
-    return int(pynvml.NVML_SUCCESS)
+    return OK
 
 
-class _Server:
-    def __init__(self) -> None:
-        self.kept: list[Any] = []
-
-    def unpack(self, value: Any) -> Any:
-        return self.kept[value.number] if isinstance(value, Ref) else value
-
-    def pack(self, value: Any) -> Any:
-        if isinstance(value, ctypes._Pointer):
-            self.kept.append(value)
-            return Ref(len(self.kept) - 1)
-        if isinstance(value, ctypes.Structure):
-            fields = {f[0]: self.pack(getattr(value, f[0])) for f in value._fields_}
-            return types.SimpleNamespace(**fields)
-        if isinstance(value, bytes):
-            return value.decode()
-        if isinstance(value, ctypes._SimpleCData):
-            return value.value
-        if isinstance(value, ctypes.Union):
-            return value.uiVal
-        if isinstance(value, ctypes.Array | list | tuple):
-            return [self.pack(item) for item in value]
-        if type(value).__name__ == "nvmlFriendlyObject":
-            return types.SimpleNamespace(**vars(value))
-        return value
-
-    def answer(self, target: Any, args: tuple[Any, ...]) -> tuple[str, Any]:
-        function = getattr(pynvml, target) if isinstance(target, str) else target
-        try:
-            return "ok", self.pack(function(*map(self.unpack, args)))
-        except pynvml.NVMLError as error:
-            return "nvml", error.value
-        except Exception as error:  # noqa: BLE001  whatever it was, the test is to be told
-            return "failed", repr(error)
+def card(index: int) -> Any:
+    """The handle of a card."""
+    return nvml.nvmlDeviceGetHandleByIndex(index)
 
 
-def serve() -> None:
-    """Answer requests until nobody asks any more."""
-    server = _Server()
-    replies = sys.stdout.buffer
-    with contextlib.suppress(EOFError, BrokenPipeError):
-        while True:
-            target, args = pickle.load(sys.stdin.buffer)
-            pickle.dump(server.answer(target, args), replies)
-            replies.flush()
+def instance(index: int, slot: int) -> Any:
+    """The handle of an instance."""
+    return nvml.nvmlDeviceGetMigDeviceHandleByIndex(card(index), slot)
+
+
+def used(device: Any) -> int:
+    """Memory in use."""
+    return int(nvml.nvmlDeviceGetMemoryInfo(device, nvml.nvmlMemory_v2).used)
+
+
+def listed(device: Any, kind: str = "Compute") -> list[tuple[int, int | None]]:
+    """Pid and memory of each process of that kind."""
+    found = getattr(nvml, f"nvmlDeviceGet{kind}RunningProcesses_v3")(device)
+    return [(entry.pid, entry.usedGpuMemory) for entry in found]
+
+
+def into(room: int) -> tuple[int, int]:
+    """List the processes of card 0 into so much room: the code, and how many there are."""
+    count, rows = c_uint(room), (nvml.c_nvmlProcessInfo_v2_t * room)()
+    answer = nvml.nvmlLib.nvmlDeviceGetComputeRunningProcesses_v3(card(0), byref(count), rows)
+    return answer, count.value
+
+
+if __name__ == "__main__":
+    for line in sys.stdin:
+        print(json.dumps(eval(json.loads(line), globals())), flush=True)

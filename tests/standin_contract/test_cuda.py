@@ -32,12 +32,11 @@ def start(world: World, library: pathlib.Path) -> Iterator[Start]:
 
 
 def listed(nvml: Reader, card: int = 0) -> dict[int, int]:
-    handle = nvml.nvmlDeviceGetHandleByIndex(card)
-    return {entry.pid: entry.usedGpuMemory for entry in nvml.nvmlDeviceGetComputeRunningProcesses(handle)}
+    return dict(nvml(f"listed(card({card}))"))
 
 
-def used(nvml: Reader, card: int = 0) -> int:
-    return int(nvml.nvmlDeviceGetMemoryInfo(nvml.nvmlDeviceGetHandleByIndex(card)).used)
+def used(nvml: Reader) -> int:
+    return int(nvml("used(card(0))"))
 
 
 def test_who_has_a_context_is_listed_with_its_memory(start: Start, nvml: Reader) -> None:

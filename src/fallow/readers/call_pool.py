@@ -88,10 +88,15 @@ class CallPool:
 
     def __init__(self, monotonic_s: Callable[[], float]) -> None:
         self._now = monotonic_s
+        self._lock = allocate_lock()
         self._threads: dict[Hashable, _CallThread] = {}
 
     def make(self, calls: Sequence[Call], limit_s: float) -> dict[Hashable, str]:
         """Make all calls; return, by key, the step in which each call hangs that has not returned."""
+        with self._lock:
+            return self._make(calls, limit_s)
+
+    def _make(self, calls: Sequence[Call], limit_s: float) -> dict[Hashable, str]:
         hung = {call.key: self._threads[call.key].step for call in calls if self._is_busy(call.key)}
         begun: list[tuple[Hashable, _CallThread]] = []
         for call in calls:

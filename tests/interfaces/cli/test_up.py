@@ -147,7 +147,7 @@ def test_what_the_machine_cannot_do_is_told_at_the_start(simulated: Fallow, conf
 
 
 def test_without_a_driver_it_says_so_and_leaves(fallow: Fallow, world: World) -> None:
-    world.init_error = 9
+    world.fault("nvmlInit", error=9)
     done = fallow("up")
     assert (done.returncode, "the NVIDIA driver is not loaded" in done.stderr) == (69, True)
 

@@ -142,7 +142,7 @@ def test_no_driver_is_told_with_the_way_to_try_without(driverless: Fallow) -> No
 def test_a_driver_that_does_not_start_is_told_by_its_reason(
     world: World, fallow: Fallow, error: int, says: str
 ) -> None:
-    world.init_error = error
+    world.fault("nvmlInit", error=error)
     done = fallow("status")
     assert done.returncode == 69
     assert says in done.stderr

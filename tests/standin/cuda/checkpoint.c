@@ -6,7 +6,7 @@ static result find(const char *function, int pid, struct cuda_process **process)
 {
     CALL(enter(function));
     for (int i = 0; i < MAX_CUDA; i++) {
-        struct cuda_process *there = &the_world()->cuda[i];
+        struct cuda_process *there = &world->cuda[i];
         if (pid <= 0 || there->pid != (uint32_t)pid || birth_of(there->pid) != there->birth) continue;
         *process = there;
         return OK;
@@ -50,10 +50,8 @@ EXPORT result cuCheckpointProcessRestore(int pid, const void *arguments)
     struct cuda_process *process;
     CALL(find(__func__, pid, &process));
     if (process->state != CUDA_CHECKPOINTED) return ILLEGAL_STATE;
-    for (int i = 0; i < (int)the_world()->cards; i++) {
-        const struct card *card = &the_world()->card[i];
-        uint64_t taken = card->memory_reserved + card->memory_used + held_by_all(the_world(), i);
-        if (taken + process->memory[i] > card->memory_total) return OUT_OF_MEMORY;
+    for (int i = 0; i < (int)world->cards; i++) {
+        if (process->memory[i] > free_of(i)) return OUT_OF_MEMORY;
     }
     return move(process, CUDA_CHECKPOINTED, CUDA_LOCKED);
 }

@@ -2,11 +2,7 @@
 #ifndef STANDIN_CUDA_H
 #define STANDIN_CUDA_H
 
-#include <stdbool.h>
-#include <stddef.h>
-
-#include "../core.h"
-#include "../holders.h"
+#include "../shared.h"
 
 enum {
     OK = 0,
@@ -15,14 +11,12 @@ enum {
     NOT_INITIALIZED = 3,
     NO_DEVICE = 100,
     INVALID_DEVICE = 101,
-    INVALID_IMAGE = 200,
     INVALID_CONTEXT = 201,
     INVALID_PTX = 218,
     OPERATING_SYSTEM = 304,
     INVALID_HANDLE = 400,
     ILLEGAL_STATE = 401,
     NOT_FOUND = 500,
-    NOT_READY = 600,
     ILLEGAL_ADDRESS = 700,
     UNKNOWN = 999
 };
@@ -33,10 +27,7 @@ typedef uint64_t pointer;
 /* start.c: how a call begins. On a card: -1 is the one of the current context. */
 result enter(const char *function);
 result enter_card(const char *function, int *card);
-struct world *the_world(void);
 struct cuda_process *ourselves(void);
-int card_of_device(int device);
-void open_nodes(int card, int times);
 
 /* memory.c */
 void *reach(pointer at, uint64_t bytes);

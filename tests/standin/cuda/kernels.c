@@ -66,7 +66,7 @@ static uint32_t pattern(uint32_t number, uint32_t seed)
 /* A bad word of the card's memory: one bit is wrong, once. */
 static void go_bad(int card, uint32_t *words, uint64_t count)
 {
-    uint64_t bad = atomic_exchange(&the_world()->bad_words[card], 0);
+    uint64_t bad = atomic_exchange(&world->bad_words[card], 0);
     for (uint64_t i = 0; i < bad && i < count; i++) words[count - 1 - i] ^= 1u << (i % 32);
 }
 

@@ -18,14 +18,6 @@ struct block {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct block blocks[MOST_BLOCKS];
 
-static uint64_t free_of(int card)
-{
-    const struct card *about = &the_world()->card[card];
-    uint64_t taken =
-        about->memory_reserved + about->memory_used + held_by_all(the_world(), card);
-    return taken < about->memory_total ? about->memory_total - taken : 0;
-}
-
 EXPORT result cuMemGetInfo_v2(size_t *available, size_t *total)
 {
     int card = -1;
@@ -33,7 +25,7 @@ EXPORT result cuMemGetInfo_v2(size_t *available, size_t *total)
     NEED(available);
     NEED(total);
     *available = free_of(card);
-    *total = the_world()->card[card].memory_total - the_world()->card[card].memory_reserved;
+    *total = world->card[card].memory_total - world->card[card].memory_reserved;
     return OK;
 }
 

@@ -6,52 +6,24 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
 enum { FIRST_OPENS = 3, LATER_OPENS = 2, CONTEXT_OPENS = 12, LOST_IN_NVML = 15 };
 enum { MULTIPROCESSORS = 16, MAJOR = 75, MINOR = 76, WARP_SIZE = 10, MEMORY_BY_HANDLE = 102 };
 
-static struct world *world;
 static struct cuda_process *self;
 static int visible[MAX_CARDS];
 static int visible_count;
 static bool started;
 static _Thread_local int current = -1;
 
-struct world *the_world(void) { return world; }
 struct cuda_process *ourselves(void) { return self; }
-bool world_writable(void) { return true; }
-
-uint64_t clock_us(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    return (uint64_t)now.tv_sec * 1000000u + (uint64_t)now.tv_nsec / 1000u;
-}
-
-static bool map_world(void)
-{
-    const char *path = getenv("FALLOW_STANDIN_WORLD");
-    int file = path == NULL ? -1 : open(path, O_RDWR | O_CLOEXEC);
-    if (file < 0) return false;
-    struct stat about;
-    bool good = fstat(file, &about) == 0 && about.st_size == (off_t)sizeof(struct world);
-    void *place = MAP_FAILED;
-    if (good)
-        place = mmap(NULL, sizeof(struct world), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
-    close(file);
-    if (place == MAP_FAILED) return false;
-    world = place;
-    return world->magic == WORLD_MAGIC && world->version == WORLD_VERSION;
-}
 
 /* A lost card is lost to both libraries; NVML's number for it means nothing here. */
 static result met(const char *function, int card)
 {
-    result answer = (result)meet_faults(world, function, card, -1);
+    result answer = (result)meet_faults(function, card);
     return answer == LOST_IN_NVML ? UNKNOWN : answer;
 }
 
@@ -66,7 +38,7 @@ result enter(const char *function)
 {
     if (!started) return NOT_INITIALIZED;
     wait_while_locked();
-    count_call(world, function);
+    count_call(function);
     return met(function, -1);
 }
 
@@ -74,13 +46,13 @@ result enter_card(const char *function, int *card)
 {
     if (!started) return NOT_INITIALIZED;
     wait_while_locked();
-    count_call(world, function);
+    count_call(function);
     if (*card < 0) *card = current;
     if (*card < 0 || self->contexts[*card] == 0) return INVALID_CONTEXT;
     return met(function, *card);
 }
 
-void open_nodes(int card, int times)
+static void open_nodes(int card, int times)
 {
     const char *folder = getenv("FALLOW_DEVICES");
     if (folder == NULL || *folder == '\0') return;
@@ -141,7 +113,7 @@ EXPORT result cuInit(unsigned flags)
     if (flags != 0) return INVALID_VALUE;
     if (started) return OK;
     if (world == NULL && !map_world()) return NO_DEVICE;
-    count_call(world, "cuInit");
+    count_call("cuInit");
     CALL(met("cuInit", -1));
     find_visible();
     if (visible_count == 0) return NO_DEVICE;
@@ -162,7 +134,7 @@ EXPORT result cuDriverGetVersion(int *version)
     return OK;
 }
 
-int card_of_device(int device)
+static int card_of_device(int device)
 {
     return device >= 0 && device < visible_count ? visible[device] : -1;
 }

@@ -10,21 +10,18 @@ typedef enum {
     NVML_ERROR_UNINITIALIZED = 1,
     NVML_ERROR_INVALID_ARGUMENT = 2,
     NVML_ERROR_NOT_SUPPORTED = 3,
+    NVML_ERROR_NO_PERMISSION = 4,
     NVML_ERROR_NOT_FOUND = 6,
     NVML_ERROR_INSUFFICIENT_SIZE = 7,
     NVML_ERROR_DRIVER_NOT_LOADED = 9,
     NVML_ERROR_FUNCTION_NOT_FOUND = 13,
+    NVML_ERROR_GPU_IS_LOST = 15,
     NVML_ERROR_MEMORY = 20,
-    NVML_ERROR_ARGUMENT_VERSION_MISMATCH = 25,
-    NVML_ERROR_UNKNOWN = 999
+    NVML_ERROR_ARGUMENT_VERSION_MISMATCH = 25
 } nvmlReturn_t;
 
 /* Versioned structs carry their size and their version number in one word. */
 #define STRUCT_VERSION(type, number) ((unsigned)(sizeof(type) | ((number) << 24)))
-
-typedef struct {
-    unsigned long long total, free, used;
-} nvmlMemory_t;
 
 typedef struct {
     unsigned version;
