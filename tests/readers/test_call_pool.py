@@ -97,17 +97,18 @@ def test_a_mistake_in_a_call_is_raised_where_it_was_made(pool: CallPool) -> None
         pool.make([Broken()], PATIENT_S)
 
 
-def test_two_threads_that_ask_at_once_both_get_their_answers(pool: CallPool) -> None:
+def test_a_second_thread_waits_for_the_calls_of_the_first(pool: CallPool, released: threading.Event) -> None:
+    first = threading.Thread(target=pool.make, args=([Hung(1, released)], PATIENT_S))
+    first.start()
+    while not pool.has_hung_call:
+        time.sleep(0.001)
     log: list[int] = []
     told: list[dict[object, str]] = []
-
-    def ask() -> None:
-        told.extend(pool.make([Quick(key, log) for key in range(4)], PATIENT_S) for _ in range(50))
-
-    threads = [threading.Thread(target=ask) for _ in range(2)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert told == [{}] * 100
-    assert len(log) == 400
+    second = threading.Thread(target=lambda: told.append(pool.make([Quick(1, log)], PATIENT_S)))
+    second.start()
+    second.join(SHORT_S)
+    assert told == []
+    released.set()
+    first.join()
+    second.join()
+    assert (told, log) == ([{}], [1])
