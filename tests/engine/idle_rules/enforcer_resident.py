@@ -1,7 +1,7 @@
 """Patrols in a process of its own, beside the processes that it looks at: what descends from fallow is never touched.
 
 Orders and answers are pickled. Time is driven, and the cards are as each order says; or they are those of the
-stand-in driver, or simulated ones, where an order says so.
+stand-in driver, where an order says so.
 """
 
 import pickle
@@ -20,7 +20,6 @@ from fallow.engine.history.counters import Tally
 from fallow.engine.history.journal import Journal
 from fallow.engine.history.run import Report, Run
 from fallow.engine.idle_rules.enforcer import ProcessRules
-from fallow.engine.machine.clock import SystemClock
 from fallow.engine.machine.world import World
 from fallow.engine.owners.known import KnownOwners
 from fallow.engine.park.parking import Parking
@@ -91,10 +90,8 @@ class House:
         gpu_reader: str = "given",
         sessions: str = "/nowhere",
     ) -> None:
-        """`eyes`: given with each turn, the stand-in `driver`'s in driven time, or `simulated` in real time."""
-        self.driven = ManualClock()
-        real = gpu_reader == "simulated"
-        self.clock = SystemClock() if real else self.driven
+        """`gpu_reader`: given with each turn, or the stand-in `driver`'s in driven time."""
+        self.clock = self.driven = ManualClock()
         simulate = None if gpu_reader == "driver" else "4xH100"
         self.world = World(environ, simulate=simulate, clock=self.clock)
         if gpu_reader == "driver":
@@ -134,14 +131,6 @@ class House:
             self.driven.sleep(1.0)
             self.patrol.turn(self.world.gpu_reader.look(Depth.ALL))
         return self.told[before:]
-
-    def watch(self, until: str, limit_s: float) -> list[str]:
-        """Real ticks on simulated cards, until something is told."""
-        until_s = self.clock.monotonic_s() + limit_s
-        while not any(until in line for line in self.told) and self.clock.monotonic_s() < until_s:
-            self.patrol.turn(self.world.gpu_reader.look(Depth.ALL))
-            self.clock.sleep(0.2)
-        return self.told
 
     def protect(self, target: str, for_s: float) -> int:
         return self.world.protections.place(parse_target(target), self.clock.wall_s() + for_s, "mine")

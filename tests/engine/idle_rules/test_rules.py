@@ -1,5 +1,6 @@
 """What idle rules do to the processes of a scripted machine, and what they leave alone."""
 
+import grp
 import os
 import pathlib
 import signal
@@ -234,3 +235,35 @@ def test_a_process_that_hangs_is_reported_or_stopped_as_the_rule_says(
         machine.pass_(seconds=seconds)
     assert machine.done[:1] == done
     assert len([line for line in machine.told if "rule hangs" in line and "looks stuck" in line]) == 1
+
+
+@pytest.mark.as_root
+def test_users_in_a_protected_group_and_those_whose_groups_nobody_knows_are_left_alone_beside_another(
+    large: Machine,
+) -> None:
+    """Root is in its primary group, the user `daemon` is not, and one user has no account to look up."""
+    for pid, user in ((JOB, "root"), (OTHER, "daemon"), (BELOW, "61001")):
+        large.gpu(pid % 4).held_by(pid, user=user)
+    large.configure(f"{RULE}[protect]\ngroups = ['{grp.getgrgid(0).gr_name}']\n")
+    large.pass_(seconds=60)
+    assert large.done == [f"SIGTERM to {OTHER}"]
+    (said,) = [line for line in large.told if "[protect] groups" in line]
+    assert "those of 61001 are unknown" in said
+
+
+def test_a_rule_for_one_gpu_leaves_the_launch_beside_it_in_the_same_terminal_alone(machine: Machine) -> None:
+    machine.proc.start(LAUNCHER, command="sh")
+    for gpu, pid in zip(machine.gpus, (JOB, OTHER), strict=True):
+        gpu.held_by(pid, parent=LAUNCHER, session=LAUNCHER, environ={"FALLOW_CLAIM": gpu.uuid})
+    machine.configure(f"{RULE}gpus = '0'\n")
+    machine.pass_(seconds=60)
+    assert machine.done == [f"SIGTERM to {JOB}"]
+
+
+def test_a_rule_judges_no_job_that_holds_a_gpu_which_it_does_not_name(machine: Machine) -> None:
+    for gpu in machine.gpus:
+        gpu.held_by(JOB)
+    machine.gpu(0).held_by(OTHER)
+    machine.configure(f"{RULE}gpus = '0'\n")
+    machine.pass_(seconds=60)
+    assert machine.done == [f"SIGTERM to {OTHER}"]
