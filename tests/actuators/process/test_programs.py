@@ -82,15 +82,21 @@ int main(void) { setresuid(0, 0, 0); printf("%d\\n", getpid()); fflush(stdout); 
 """
 
 
+def becomes_root(folder: pathlib.Path) -> str:
+    """A program that no other user can kill."""
+    program = folder / "becomes-root"
+    subprocess.run(["cc", "-x", "c", "-o", str(program), "-"], input=BECOMES_ROOT, text=True, check=True)
+    program.chmod(0o4755)
+    return str(program)
+
+
 @pytest.mark.as_root
 @pytest.mark.filterwarnings("ignore:subprocess .* is still running:ResourceWarning")
 def test_a_program_that_became_root_and_may_not_be_killed_took_too_long(open_folder: pathlib.Path) -> None:
-    program = open_folder / "becomes-root"
-    subprocess.run(["cc", "-x", "c", "-o", str(program), "-"], input=BECOMES_ROOT, text=True, check=True)
-    program.chmod(0o4755)
+    program = becomes_root(open_folder)
     os.setresuid(65534, 65534, 0)
     try:
-        ran = programs.run([str(program)], os.environ, 0.5)
+        ran = programs.run([program], os.environ, 0.5)
     finally:
         os.setresuid(0, 0, 0)
     os.kill(int(ran.output), signal.SIGKILL)

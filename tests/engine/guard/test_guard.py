@@ -3,16 +3,20 @@
 import os
 import pathlib
 import shutil
-from collections.abc import Callable
+import signal
+from collections.abc import Callable, Mapping
 
 import pytest
 
-from fallow.core.actions import SendSignal
+from fallow.actuators.host.hooks import SystemHooks
+from fallow.core.actions import PowerOff, RunCommand, SendSignal
 from fallow.core.findings import Outcome
 from fallow.core.ports import Depth
 from fallow.engine.guard.guard import GuardLoop
 from fallow.engine.history.run import open_run
+from fallow.engine.jobs.perform import HostActuators
 from fallow.policies.guard import GuardRules
+from tests.actuators.process.test_programs import becomes_root
 from tests.harness import Machine
 
 JOB = 4711
@@ -156,6 +160,39 @@ def test_an_action_that_fails_is_tried_three_times_and_the_machine_goes_down_all
     failed = [line for line in machine.told if "failed to" in line]
     assert [line.rpartition("; ")[2] for line in failed] == ["again in 10s", "again in 20s", "given up"] * 2
     assert "it failed with PermissionError: a hook that became root" in failed[-1]
+
+
+class NobodysHooks(SystemHooks):
+    """Runs commands as an ordinary user who runs fallow."""
+
+    def run_command(self, line: str, environ: Mapping[str, str], more: Mapping[str, str]) -> Outcome:
+        os.setresuid(65534, 65534, 0)
+        try:
+            return super().run_command(line, environ, more)
+        finally:
+            os.setresuid(0, 0, 0)
+
+
+@pytest.mark.as_root
+@pytest.mark.filterwarnings("ignore:subprocess .* is still running:ResourceWarning")
+def test_a_hook_that_became_root_and_cannot_be_ended_does_not_keep_the_machine_on(
+    machine: Machine, open_folder: pathlib.Path
+) -> None:
+    hooks = NobodysHooks(os.environ, command_limit_s=0.1)
+    actuators = HostActuators(machine.actions, hooks, machine.actions)
+    line = f"exec {becomes_root(open_folder)} >> {open_folder}/pids"
+    (open_folder / "pids").touch()
+    (open_folder / "pids").chmod(0o666)
+    rules = GuardRules((RunCommand(line), PowerOff()), arm_for_s=1.0, idle_for_s=10.0, countdown_s=0.0)
+    with open_run(machine.world, machine.told.append) as run:
+        guard = GuardLoop(run, rules, armed=True, host=lambda *_, **__: actuators)
+        for _ in range(120):
+            machine.clock.sleep(1.0)
+            guard.turn(machine.world.gpu_reader.look(Depth.ALL))
+    pids = (open_folder / "pids").read_text().split()
+    for pid in pids:
+        os.kill(int(pid), signal.SIGKILL)
+    assert (len(pids), acts(machine)) == (3, ["shutdown"])
 
 
 def test_power_off_is_tried_until_it_succeeds(machine: Machine) -> None:
