@@ -74,7 +74,7 @@ def test_a_tree_that_we_did_not_start_ends_from_a_process_that_was_named() -> No
         assert len(tree.living()) == 6
         assert tree.has(tree.living()[-1].pid)
         assert not tree.has(os.getpid())
-        assert tree.kill() == ()
+        assert tree.kill() == []
         assert scene.rest() == []
 
 
@@ -99,7 +99,7 @@ def test_a_job_of_many_named_processes_is_found_in_one_look_each_once_and_parent
         assert [row.pid for row in tree.living()] == [row.pid for row in line[1:]]
         assert proc.looks == 1
         assert [tree.has(row.pid) for row in line] == [False] + [True] * 5
-        assert tree.kill() == ()
+        assert tree.kill() == []
         os.kill(line[0].pid, signal.SIGKILL)
         assert scene.rest() == []
 
@@ -111,7 +111,7 @@ def test_who_left_a_named_tree_after_it_was_seen_is_still_found() -> None:
         third = tree.living()[2].pid
         os.kill(third, signal.SIGKILL)
         wait_until_dead(third)
-        assert tree.kill() == ()
+        assert tree.kill() == []
         assert scene.rest() == []
 
 

@@ -28,7 +28,7 @@ def end_of_job(job: Supervision) -> None:
     say(f"asked {job.tree.ask(signal.SIGTERM)}")
     say(f"gone {job.wait_for_tree(0.1)}")
     survivors = job.tree.kill(20.0)
-    say(f"survivors {[str(survivor) for survivor in survivors]}")
+    say(f"survivors {survivors}")
     say(f"ended {job.wait_for_job(0.0)}")
 
 

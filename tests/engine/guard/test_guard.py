@@ -165,10 +165,10 @@ def test_an_action_that_fails_is_tried_three_times_and_the_machine_goes_down_all
 class NobodysHooks(SystemHooks):
     """Runs commands as an ordinary user who runs fallow."""
 
-    def run_command(self, line: str, environ: Mapping[str, str], more: Mapping[str, str]) -> Outcome:
+    def run_command(self, line: str, variables: Mapping[str, str]) -> Outcome:
         os.setresuid(65534, 65534, 0)
         try:
-            return super().run_command(line, environ, more)
+            return super().run_command(line, variables)
         finally:
             os.setresuid(0, 0, 0)
 

@@ -11,7 +11,8 @@ import resource
 import sys
 from collections.abc import Mapping, Sequence
 
-from fallow.actuators.process import spawn
+from fallow.actuators.process import programs, spawn
+from fallow.actuators.process.programs import Ran
 from fallow.core.account import Account
 from fallow.core.errors import FallowError, NotPermitted
 
@@ -46,20 +47,25 @@ def become(account: Account, *, traces: bool = False) -> None:
     os.umask(_UMASK)
 
 
-def order(account: Account, command: Sequence[str], environ: Mapping[str, str], *, traces: bool = False) -> bytes:
-    """Return what the program below reads.
+def run_as(
+    account: Account,
+    command: Sequence[str],
+    environ: Mapping[str, str],
+    limit_s: float,
+    ours: Mapping[str, str],
+    *,
+    traces: bool = False,
+) -> Ran:
+    """Run a command to its end as this user.
+
+    It is started in `ours`, the environment of this process: nothing of the user's is loaded as root.
 
     `traces`: the command may look into processes, and else do what its user may. It is a program of ours, which may
     be where that user cannot find it.
     """
     who = [account.name, account.uid, account.gid, account.home, account.shell]
     told = {"account": who, "command": list(command), "environ": dict(environ), "traces": traces}
-    return json.dumps(told).encode()
-
-
-def program() -> list[str]:
-    """Return the command that starts it, in our environment: nothing of the user is loaded while it is root."""
-    return [sys.executable, "-P", "-m", "fallow.actuators.host.become_user"]
+    return programs.run([sys.executable, "-P", "-m", __name__], ours, limit_s, json.dumps(told).encode())
 
 
 def _keep_of_capabilities(libc: ctypes.CDLL, kept: int) -> None:
@@ -81,15 +87,13 @@ def _demand(failed: int) -> None:
 def main() -> None:
     """Become the user that stdin names, and run the command that it names, in a folder that all users may enter."""
     told = json.load(sys.stdin)
-    nothing = os.open(os.devnull, os.O_RDONLY)
-    os.dup2(nothing, 0)
-    traces = told["traces"]
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    command, environ, traces = told["command"], told["environ"], told["traces"]
     try:
-        ours = os.open(spawn.find(told["command"], told["environ"]), os.O_PATH) if traces else None
+        ours = os.open(spawn.find(command, environ), os.O_PATH) if traces else None
         become(Account(*told["account"]), traces=traces)
         os.chdir("/")
-        found = spawn.find(told["command"], told["environ"]) if ours is None else ours
-        spawn.become(found, told["command"], told["environ"])
+        spawn.become(spawn.find(command, environ) if ours is None else ours, command, environ)
     except FallowError as error:
         sys.exit(str(error))
 

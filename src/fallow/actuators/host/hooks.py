@@ -1,9 +1,8 @@
 """Run the commands and send the notices that people configured."""
 
 from collections.abc import Mapping
-from types import MappingProxyType
 
-from fallow.actuators.host import notice
+from fallow.actuators.host import become_user, notice
 from fallow.actuators.process import programs
 from fallow.actuators.process.signals import signal_name
 from fallow.core.account import Account
@@ -12,7 +11,6 @@ from fallow.core.findings import Outcome
 from fallow.core.process import Ended
 from fallow.core.units import program_name
 
-_NO_MORE: Mapping[str, str] = MappingProxyType({})
 _SHELL_LIMIT_S = 10.0
 _COMMAND_LIMIT_S = 86400.0  # an upload may take long; one that never ends must not keep the machine on
 
@@ -28,7 +26,7 @@ class SystemHooks:
         command_limit_s: float = _COMMAND_LIMIT_S,
         tells_output: bool = True,
     ) -> None:
-        """`environ` is used for sending notices.
+        """`environ` is ours.
 
         `runs_as`: which user commands run as, None for this one, and in which environment. `tells_output`: whether
         the last line of a command is in its outcome, which everybody reads. That of another user's command never is.
@@ -38,23 +36,17 @@ class SystemHooks:
         self._command_limit_s = command_limit_s
         self._tells_output = tells_output
 
-    def run_command(self, line: str, environ: Mapping[str, str], more: Mapping[str, str] = _NO_MORE) -> Outcome:
-        """Run a line in a shell, to its end; what it leaves in the background is left alone.
-
-        `more`: variables for it, whichever user it runs as.
-        """
+    def run_command(self, line: str, variables: Mapping[str, str]) -> Outcome:
+        """Run a line in a shell, to its end, with these variables; what it leaves in the background is left alone."""
         name = program_name(line)  # arguments may be secret, and many read the outcome
-        shell = ["/bin/sh", "-c", line]
-        account, its_environ = (None, environ) if self._runs_as is None else self._runs_as
-        its_environ = {**its_environ, **more}
+        shell, limit_s = ["/bin/sh", "-c", line], self._command_limit_s
+        account, environ = (None, self._environ) if self._runs_as is None else self._runs_as
+        environ = {**environ, **variables}
         try:
             if account is None:
-                ran = programs.run(shell, its_environ, self._command_limit_s)
+                ran = programs.run(shell, environ, limit_s)
             else:
-                from fallow.actuators.host import become_user  # noqa: PLC0415  loaded only to become another user
-
-                order = become_user.order(account, shell, its_environ)
-                ran = programs.run(become_user.program(), environ, self._command_limit_s, order)
+                ran = become_user.run_as(account, shell, environ, limit_s, self._environ)
         except (CommandNotFound, CannotRun) as error:
             return Outcome(False, f"{name!r} was not run: {error}")
         tells = self._tells_output and account is None and bool(ran.last_line)
@@ -62,7 +54,7 @@ class SystemHooks:
         if ran.too_long:
             return Outcome(False, f"{name!r} was killed because it printed more than {programs.MOST_BYTES >> 20} MiB")
         if ran.ended is None:
-            return Outcome(False, f"{name!r} was killed after {self._command_limit_s:g} s{said}")
+            return Outcome(False, f"{name!r} was killed after {limit_s:g} s{said}")
         return Outcome(ran.ok, f"{name!r} {_in_words(ran.ended)}{said}")
 
     def notify(self, url: str, title: str, text: str) -> Outcome:
@@ -79,7 +71,7 @@ def unreadable(line: str, environ: Mapping[str, str]) -> WrongUsage | None:
 class DryRunHooks:
     """Says what would be done, and does nothing."""
 
-    def run_command(self, line: str, environ: Mapping[str, str], more: Mapping[str, str] = _NO_MORE) -> Outcome:  # noqa: ARG002  as the other one has it
+    def run_command(self, line: str, variables: Mapping[str, str]) -> Outcome:  # noqa: ARG002  as the other one has it
         """Only say what would be done."""
         return Outcome(True, f"would run {program_name(line)!r}")
 

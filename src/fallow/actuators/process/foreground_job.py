@@ -9,7 +9,6 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from typing import NoReturn
 
 from fallow.actuators.process import signals, spawn
@@ -127,8 +126,7 @@ class Supervision:
             self._tell_job(number)
 
     def _tell_job(self, number: int) -> None:
-        with suppress(PermissionError):  # a setuid program such as sudo: its user cannot signal it directly either
-            self._job.send(number)
+        self._job.send(number)  # not to a setuid program such as sudo: its user cannot signal it directly either
 
     def _stop_if_job_did(self) -> None:
         """Stop if the job has stopped, so that the shell takes the terminal back, until this process is continued."""

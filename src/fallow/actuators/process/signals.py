@@ -71,20 +71,16 @@ class Handle:
         return cls(process, fd, pidfds)
 
     def send(self, number: int) -> bool:
-        """Signal the process; return False if it has ended, raise PermissionError if we may not."""
+        """Signal the process; return False if it has ended, or belongs to another user."""
         try:
             self._pidfds.send(self.fd, number)
-        except ProcessLookupError:
+        except (ProcessLookupError, PermissionError):
             return False
         return True
 
     def may_signal(self) -> bool:
         """Return whether we may signal it: signal 0 only checks the right."""
-        try:
-            self.send(0)
-        except PermissionError:
-            return False
-        return True
+        return self.send(0) or self.ended()
 
     def wait(self, timeout_s: float) -> bool:
         """Wait until the process has ended, with all its threads, or the time is over; return whether it has."""

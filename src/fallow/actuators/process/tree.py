@@ -9,29 +9,17 @@ import os
 import signal
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from itertools import chain
 
 from fallow.actuators.process import signals
 from fallow.actuators.process.signals import Handle
 from fallow.core.process import Ended, Process, ProcessRow, ProcessTable
 from fallow.core.units import program_name
-from fallow.core.value import value
 
 _ROUND_S = 0.05
 _STOPPED = "Tt"
 _DEAD = "ZX"
-
-
-@value
-class Survivor:
-    """A process of the job that could not be ended."""
-
-    pid: int
-    command: str
-    why: str
-
-    def __str__(self) -> str:
-        return f"pid {self.pid} ({self.command}) {self.why}"
 
 
 class Orphans:
@@ -97,26 +85,23 @@ class JobTree:
         """
         asked = 0
         for row, handle in self._handles(row for row in reversed(self.living()) if row.group != but_not_group):
-            try:
-                asked += handle.send(number)
-                if row.state in _STOPPED:
-                    handle.send(signal.SIGCONT)
-            except PermissionError:
-                continue  # a program of another user, started through sudo
+            asked += handle.send(number)
+            if row.state in _STOPPED:
+                handle.send(signal.SIGCONT)
         return asked
 
-    def kill(self, limit_s: float = 5.0) -> tuple[Survivor, ...]:
-        """Send SIGKILL again and again until no process is left or the time is over; return what is left."""
+    def kill(self, limit_s: float = 5.0) -> list[str]:
+        """Send SIGKILL again and again until no process is left or the time is over; return who is left, and why."""
         until_s = self._now() + limit_s
         while True:
             self.reap()
             living = self.living()
             if not living:
-                return ()
+                return []
             left_s = until_s - self._now()
             refused = self._kill(living)
             if left_s <= 0 or len(refused) == len(living):
-                return tuple(self._survivor(row, row.pid in refused) for row in living)
+                return [self._why_left(row, row.pid in refused) for row in living]
             handle = Handle.open(self._table, living[0].process, ())
             if handle is not None:
                 with handle:
@@ -124,12 +109,11 @@ class JobTree:
 
     def reap(self) -> None:
         """Reap every child that has ended; remember the end of the job's first process."""
-        if self._orphans is None:
-            return
-        while child := _ended_child():
-            if child.si_pid == self.root.pid and self.ended is None:
-                exited = child.si_code == os.CLD_EXITED
-                self.ended = Ended(code=child.si_status) if exited else Ended(by_signal=child.si_status)
+        with suppress(ChildProcessError):
+            while self._orphans is not None and (child := os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG)):
+                if child.si_pid == self.root.pid:
+                    exited = child.si_code == os.CLD_EXITED
+                    self.ended = Ended(code=child.si_status) if exited else Ended(by_signal=child.si_status)
 
     def _members(self) -> list[ProcessRow]:
         rows = self._table.everybody()
@@ -161,13 +145,9 @@ class JobTree:
 
     def _kill(self, living: Sequence[ProcessRow]) -> set[int]:
         """Kill one round, parents first: a parent may restart its children. Return those that we may not signal."""
-        refused = set()
-        for row, handle in self._handles(living):
-            try:
-                handle.send(signal.SIGKILL)
-            except PermissionError:
-                refused.add(row.pid)
-        return refused
+        return {
+            row.pid for row, handle in self._handles(living) if not handle.send(signal.SIGKILL) and not handle.ended()
+        }
 
     def _handles(self, rows: Iterable[ProcessRow]) -> Iterator[tuple[ProcessRow, Handle]]:
         """Yield a handle of each process that is still the same one."""
@@ -178,14 +158,14 @@ class JobTree:
                 with handle:
                     yield row, handle
 
-    def _survivor(self, row: ProcessRow, refused: bool) -> Survivor:
-        command = self._table.command(row.pid)
-        name = program_name(command) if isinstance(command, str) else "command not known"
+    def _why_left(self, row: ProcessRow, refused: bool) -> str:
+        why = f"was killed and has not ended yet (state {row.state})"
         if refused:
-            return Survivor(row.pid, name, "belongs to another user, whom we may not signal")
-        if row.state == "D":
-            return Survivor(row.pid, name, "waits inside the kernel and hears no signal (state D)")
-        return Survivor(row.pid, name, f"was killed and has not ended yet (state {row.state})")
+            why = "belongs to another user, whom we may not signal"
+        elif row.state == "D":
+            why = "waits inside the kernel and hears no signal (state D)"
+        command = self._table.command(row.pid)
+        return f"pid {row.pid} ({program_name(command) if isinstance(command, str) else 'command not known'}) {why}"
 
 
 def _above(row: ProcessRow, by_pid: Mapping[int, ProcessRow]) -> Iterator[int]:
@@ -193,11 +173,3 @@ def _above(row: ProcessRow, by_pid: Mapping[int, ProcessRow]) -> Iterator[int]:
     while (parent := by_pid.get(row.parent)) is not None and parent.birth <= row.birth:
         yield parent.pid
         row = parent
-
-
-def _ended_child() -> os.waitid_result | None:
-    """Return a child that has ended, and reap it; None if there is none."""
-    try:
-        return os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG)
-    except ChildProcessError:
-        return None

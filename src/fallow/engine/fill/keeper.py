@@ -22,7 +22,7 @@ from fallow.actuators.host.become_user import become
 from fallow.actuators.process import signals, spawn
 from fallow.actuators.process.checkpoint import Checkpoint
 from fallow.actuators.process.suspend import put_back, take_off
-from fallow.actuators.process.tree import JobTree, Orphans, Survivor
+from fallow.actuators.process.tree import JobTree, Orphans
 from fallow.core.errors import CannotRun, FallowError
 from fallow.core.fillers import IS_FILLER, LARGEST_ORDER
 from fallow.core.process import Ended, Process, ProcessTable
@@ -66,7 +66,7 @@ class Keeper:
         self._move: _Move | None = None
         self._next_order: tuple[_Work, float, str] | None = None
         self._suspended = False
-        self._survivors: Sequence[Survivor] | None = None
+        self._survivors: Sequence[str] | None = None
         """What could not be killed; None until the filler is killed."""
         self._wake_read, self._wake_write = _wake_on_signals()
         orphans = Orphans(self._table)
@@ -97,7 +97,7 @@ class Keeper:
         while True:
             self._tree.reap()
             if self._survivors is not None or (self._tree.ended is not None and not self._tree.living()):
-                survivors = [str(survivor) for survivor in self._survivors or ()]
+                survivors = list(self._survivors or ())
                 self._send(now="ended", how=_describe(self._tree.ended), survivors=survivors)
                 return
             ready = {fd for fd, _ in poller.poll(self._timeout_ms())}

@@ -226,7 +226,7 @@ class GuardLoop:
             self._end_action(outcome, done if outcome.ok else "failed")
 
         title = f"fallow: {'the guard' if self.name == 'guard' else self.name} acts"
-        self._submit(lambda: perform(action, self._actuators, self._world.environ, self._send, title), record)
+        self._submit(lambda: perform(action, self._actuators, self._send, title), record)
 
     def _end_action(self, outcome: Outcome, result: str) -> None:
         """Count the action that was under way, and do what follows: the next one may follow at once."""

@@ -20,10 +20,12 @@ from fallow.readers.accounts import run_as
 def run_command(world: World, process: Process, command: Command, variables: dict[str, str]) -> Outcome:
     """Run the command as the user of this process; return its outcome, or why it was not run."""
     try:
-        hooks, environ = _hooks_of(world, _uid(world, process, command), command)
+        guise = run_as(_uid(world, process, command), without_gpus(world.environ))
     except FallowError as error:
         return Outcome(False, f"{program_name(command.line)!r} was not run: {error}")
-    return hooks.run_command(command.line, environ, variables)
+    runs_as = None if guise is None else (guise.account, guise.environ)
+    hooks = SystemHooks(without_gpus(world.environ), runs_as, command_limit_s=command.limit_s, tells_output=False)
+    return hooks.run_command(command.line, variables)
 
 
 def _uid(world: World, process: Process, command: Command) -> int:
@@ -37,11 +39,3 @@ def _uid(world: World, process: Process, command: Command) -> int:
     if os.geteuid() not in (0, uid):
         raise NotPermitted(f"only root can run it as user {uid}")
     return uid
-
-
-def _hooks_of(world: World, uid: int, command: Command) -> tuple[SystemHooks, dict[str, str]]:
-    environ = without_gpus(world.environ)
-    guise = run_as(uid, environ)
-    runs_as = None if guise is None else (guise.account, guise.environ)
-    hooks = SystemHooks(environ, runs_as, command_limit_s=command.limit_s, tells_output=False)
-    return hooks, environ

@@ -91,7 +91,6 @@ def refuse(found: Sequence[FallowError], say: Callable[[str], None], *, dry_run:
 def perform(
     action: HostAction,
     host_actuators: HostActuators,
-    environ: Mapping[str, str],
     send_signal: Callable[[str], Outcome],
     title: str,
 ) -> Outcome:
@@ -102,7 +101,7 @@ def perform(
         case SendSignal(name=name):
             return send_signal(name)
         case RunCommand(line=line, because=because):
-            return host_actuators.hooks.run_command(line, environ, {"FALLOW_BECAUSE": printable(because)})
+            return host_actuators.hooks.run_command(line, {"FALLOW_BECAUSE": printable(because)})
         case Notify(url=url, because=because):
             return host_actuators.hooks.notify(url, title, because)
         case PowerOff(because=because):

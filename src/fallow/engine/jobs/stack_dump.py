@@ -7,7 +7,7 @@ from fallow.actuators.files.atomic_file import replace_file
 from fallow.actuators.files.stack_files import remove_oldest, stack_file_name
 from fallow.actuators.files.state_folder import prepared
 from fallow.actuators.host import become_user
-from fallow.actuators.process import programs, py_spy
+from fallow.actuators.process import py_spy
 from fallow.actuators.process.programs import Ran
 from fallow.core.account import Account
 from fallow.core.errors import NotPermitted
@@ -57,5 +57,4 @@ class _LooksAs:
         # Root of a container is nobody here: the links that its processes name lead out of it.
         who = None if uid == 0 else account(uid)
         who = who or Account("nobody", uid or _NOBODY, _NOBODY, "/", "")
-        order = become_user.order(who, command, {"PATH": environ["PATH"]}, traces=True)
-        return programs.run(become_user.program(), environ, py_spy.LIMIT_S, order)
+        return become_user.run_as(who, command, {"PATH": environ["PATH"]}, py_spy.LIMIT_S, environ, traces=True)

@@ -50,13 +50,10 @@ def warn_by_signal(proc: Proc, processes: Iterable[Process], name: str) -> Outco
             continue
         with handle:
             does = proc.disposition(process.pid, number)
-            try:
-                if does == "catches":
-                    got += handle.send(number)
-                elif does is not None:
-                    spared.append(f"pid {process.pid}, which {_SPARED[does]}")
-            except PermissionError:
-                spared.append(f"pid {process.pid}, which may not be signalled")
+            if does == "catches" and handle.send(number):
+                got += 1
+            elif does is not None and not handle.ended():
+                spared.append(f"pid {process.pid}, which {_SPARED.get(does, 'may not be signalled')}")
     more = f" and {len(spared) - _MOST_NAMED} more" if len(spared) > _MOST_NAMED else ""
     not_to = f"; not to {', '.join(spared[:_MOST_NAMED])}{more}" if spared else ""
     return Outcome(got > 0, f"SIG{name} to {_many(got)}{not_to}")
@@ -66,7 +63,7 @@ def kill_tree(tree: JobTree, for_s: float) -> Outcome:
     """Send SIGKILL to what is left, for so long until it is gone; 0 sends it once and waits for nothing."""
     survivors = tree.kill(for_s)
     if survivors:
-        return Outcome(False, "; ".join(str(survivor) for survivor in survivors))
+        return Outcome(False, "; ".join(survivors))
     return Outcome(True, "nobody is left")
 
 
