@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from fallow.actuators.files.state_folder import prepared
+from fallow.actuators.files.own_folder import own_folder
 from fallow.actuators.process.spawn import find
 from fallow.core.errors import FallowError
 from fallow.readers.secret import read_token
@@ -14,7 +14,7 @@ from fallow.readers.secret import read_token
 
 @pytest.mark.parametrize(
     ("refuses", "is_folder"),
-    [(prepared, True), (lambda path: find([path], {}), False), (read_token, False)],
+    [(own_folder, True), (lambda path: find([path], {}), False), (read_token, False)],
     ids=["state", "program", "token"],
 )
 def test_a_path_with_a_space_is_one_word(

@@ -46,7 +46,7 @@ def run_as(user: str | int | None, environ: Mapping[str, str]) -> RunAs | None:
 
 def home(environ_home: str | None) -> str | None:
     """Return the home of this user: HOME, but not for root, since sudo may have kept the HOME of its caller."""
-    if environ_home and os.geteuid() != 0:
+    if environ_home and environ_home.startswith("/") and os.geteuid() != 0:
         return environ_home
     me = account(os.geteuid())
     return me.home if me is not None and me.home.startswith("/") else None

@@ -1,5 +1,6 @@
 """Explain a GPU, a process or a user: what it does now, which rule counts, and what the journals of it have."""
 
+import os
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import islice
@@ -160,9 +161,12 @@ def _as_told(wall_s: float) -> str:
 
 def _no_journal(world: World) -> str | None:
     """Return why there is no journal; None if there is one, or one can be made."""
-    from fallow.actuators.files.state_folder import why_unusable
-
-    return why_unusable(world.state_folder)
+    at = path = world.state_folder
+    while not os.path.lexists(at) and at != "/":
+        at = os.path.dirname(at)
+    if os.access(at, os.W_OK | os.X_OK):
+        return None
+    return f"{at} is not yours to write" if at == path else f"{at} is not yours to write, and {path} is not there"
 
 
 def _target(subject: str | None, world: World, seen: Sequence[Gpu] | None) -> Subject | None:

@@ -44,7 +44,7 @@ def ask(
     connection = _connect(paths, min(limit_s, _CONNECTS_WITHIN_S))
     if connection is None:
         return None
-    received = b""
+    received = bytearray()
     with connection:
         try:
             connection.sendall(_request(method, target, headers, body))
@@ -69,7 +69,7 @@ def _request(method: str, target: str, headers: Mapping[str, str], body: Mapping
     return "\r\n".join([*lines, "", ""]).encode() + content
 
 
-def _parsed(received: bytes) -> Answer:
+def _parsed(received: bytearray) -> Answer:
     if not received:
         raise NoAnswer(_BUSY)
     head, _, body = received.partition(b"\r\n\r\n")

@@ -7,8 +7,7 @@ from contextlib import suppress
 from shlex import quote
 
 from fallow.actuators.claims.folder import ClaimFolder, folder_path, to_give_it_to_root
-from fallow.actuators.files.own_folder import NAME_ANOTHER_STATE
-from fallow.actuators.files.state_folder import prepared
+from fallow.actuators.files.own_folder import NAME_ANOTHER_STATE, own_folder
 from fallow.core.errors import ConfigWrong, FallowError
 from fallow.core.missing import remedy
 from fallow.core.units import printable
@@ -60,7 +59,7 @@ def state(world: World) -> Iterator[CheckFinding]:
         yield _to_be_made("state", quote(path), path, NAME_ANOTHER_STATE)
         return
     try:
-        prepared(path, make=False)
+        own_folder(path, make=False)
     except FallowError as error:
         yield broken("state", f"{error.sentence}: no journal and no history are kept", error.way)
         return

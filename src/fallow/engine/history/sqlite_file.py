@@ -7,7 +7,7 @@ from contextlib import contextmanager, suppress
 from datetime import datetime
 from typing import NamedTuple
 
-from fallow.actuators.files import state_folder
+from fallow.actuators.files.own_folder import own_folder, private_file
 from fallow.core.errors import FallowError
 
 _DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
@@ -45,7 +45,7 @@ class OwnFile:
         """Return the connection, opened if necessary. Raise OSError, sqlite3.Error or FallowError."""
         if self._database is None or self._file != _identity(self.path):
             self.close()
-            self.path = state_folder.private_file(state_folder.prepared(self._folder()), self._name)
+            self.path = private_file(own_folder(self._folder()), self._name)
             self._file = _identity(self.path)
             self._database = _opened(self.path, self._schema, self.patience_s)
         return self._database

@@ -4,8 +4,8 @@ import os
 from collections.abc import Mapping, Sequence
 
 from fallow.actuators.files.atomic_file import replace_file
+from fallow.actuators.files.own_folder import own_folder
 from fallow.actuators.files.stack_files import remove_oldest, stack_file_name
-from fallow.actuators.files.state_folder import prepared
 from fallow.actuators.host import become_user
 from fallow.actuators.process import py_spy
 from fallow.actuators.process.programs import Ran
@@ -32,7 +32,7 @@ def write_stacks(world: World, processes: Sequence[Process], first: Process) -> 
         read, left_out = py_spy.stacks(processes, world.proc, environ, _LooksAs(world.proc))
         if not read:
             return Outcome(True, f"no stacks: {left_out or 'the job has no Python process that could be read'}")
-        path = os.path.join(prepared(world.state_folder), stack_file_name(first.pid, first.birth))
+        path = os.path.join(own_folder(world.state_folder), stack_file_name(first.pid, first.birth))
         replace_file(path, "\n\n".join(read) + "\n")
         remove_oldest(world.state_folder)
     except Exception as error:  # noqa: BLE001  whatever breaks here, the job is asked all the same

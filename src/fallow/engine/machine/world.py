@@ -5,11 +5,11 @@ from collections.abc import Mapping
 from functools import cached_property
 
 from fallow.actuators.claims.folder import ClaimFolder, folder_path
-from fallow.core.errors import NoDriver
+from fallow.core.errors import FallowError, NoDriver
 from fallow.core.ports import Clock, GpuReader
 from fallow.core.units import patience_s
 from fallow.engine.machine.clock import SystemClock
-from fallow.readers.accounts import user_name
+from fallow.readers.accounts import home, user_name
 from fallow.readers.proc import Proc
 
 TYPE_CHECKING = False
@@ -107,9 +107,7 @@ class World:
 
         What happened on simulated GPUs is kept below it, in a folder of its own: no report of real ones adds it up.
         """
-        from fallow.actuators.files.state_folder import path_of
-
-        folder = path_of(self.environ)
+        folder = _state_folder(self.environ)
         return folder if self.simulated is None else os.path.join(folder, "simulated")
 
     @property
@@ -152,6 +150,24 @@ class World:
 
 def _or_simulate(error: NoDriver) -> NoDriver:
     return NoDriver(str(error), "to try fallow without a GPU, add --simulate or set FALLOW_SIMULATE=8xH100")
+
+
+def _state_folder(environ: Mapping[str, str]) -> str:
+    """Return FALLOW_STATE_DIR, else as root /var/lib/fallow, else a folder in the home of the user."""
+    named, base = environ.get("FALLOW_STATE_DIR"), environ.get("XDG_STATE_HOME", "")
+    if named:
+        return os.path.abspath(named)
+    if os.geteuid() == 0:
+        return "/var/lib/fallow"  # whatever HOME is: sudo -E keeps that of its caller
+    if base.startswith("/"):
+        return f"{base}/fallow"
+    own = home(environ.get("HOME", ""))
+    if own is None:
+        from fallow.actuators.files.own_folder import NAME_ANOTHER_STATE
+
+        sentence = f"there is nowhere to keep a journal: HOME is not set, and user {os.geteuid()} has no home"
+        raise FallowError(sentence, NAME_ANOTHER_STATE)
+    return f"{own.rstrip('/')}/.local/state/fallow"
 
 
 def _on_own_machine(environ: Mapping[str, str]) -> Mapping[str, str]:

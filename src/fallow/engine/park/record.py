@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-from fallow.actuators.files import state_folder
 from fallow.actuators.files.atomic_file import replace_file
+from fallow.actuators.files.own_folder import own_folder
 from fallow.core.errors import FallowError
 from fallow.core.owner import OwnerKind
 from fallow.core.parked import ParkedJob, ParkStage
@@ -32,7 +32,7 @@ class ParkRecord:
     def read(self) -> tuple[ParkedJob, ...]:
         """Return the jobs of the file whose processes live; none if there is no file, or it cannot be read."""
         try:
-            folder = state_folder.prepared(self._world.state_folder, make=False)
+            folder = own_folder(self._world.state_folder, make=False)
             with open(os.path.join(folder, _NAME), encoding="utf-8", errors="replace") as file:
                 lines = file.read().splitlines()
         except (OSError, FallowError):
@@ -55,7 +55,7 @@ class ParkRecord:
         """Replace the file; raise FallowError if that fails."""
         text = "".join(f"{json.dumps(_line(job))}\n" for job in jobs)
         try:
-            replace_file(os.path.join(state_folder.prepared(self._world.state_folder), _NAME), text)
+            replace_file(os.path.join(own_folder(self._world.state_folder), _NAME), text)
         except OSError as error:
             raise FallowError(f"{_NAME} cannot be written: {error.strerror}") from None
 

@@ -7,8 +7,9 @@ import sys
 
 import pytest
 
-from fallow.actuators.files.state_folder import path_of, prepared, private_file
+from fallow.actuators.files.own_folder import own_folder, private_file
 from fallow.core.errors import FallowError, NotPermitted
+from fallow.engine.machine.world import World
 from tests.conftest import Fallow
 from tests.places import LIMIT_S, REPOSITORY
 
@@ -29,7 +30,7 @@ def as_user(fallow: Fallow, *words: str, **variables: str) -> subprocess.Complet
 
 
 def test_a_folder_and_a_file_in_it_are_made_for_us_alone(tmp_path: pathlib.Path) -> None:
-    made = prepared(str(tmp_path / "a" / "b"))
+    made = own_folder(str(tmp_path / "a" / "b"))
     assert made == str(tmp_path / "a" / "b")
     assert os.stat(made).st_mode & 0o777 == 0o700
     path = private_file(made, "journal.db")
@@ -42,18 +43,18 @@ def test_a_folder_that_others_may_write_to_is_refused(tmp_path: pathlib.Path, mo
     (tmp_path / "state").mkdir()
     (tmp_path / "state").chmod(mode)
     with pytest.raises(NotPermitted, match=r"others may write to .*: chmod go-w"):
-        prepared(str(tmp_path / "state"))
+        own_folder(str(tmp_path / "state"))
 
 
 def test_a_link_and_what_is_no_folder_are_refused(tmp_path: pathlib.Path) -> None:
     (tmp_path / "link").symlink_to(".")
     with pytest.raises(FallowError, match="it is a symbolic link or no folder"):
-        prepared(str(tmp_path / "link"))
+        own_folder(str(tmp_path / "link"))
     (tmp_path / "file").touch()
     with pytest.raises(FallowError, match="it is no folder"):
-        prepared(str(tmp_path / "file"))
+        own_folder(str(tmp_path / "file"))
     with pytest.raises(FallowError, match="Not a directory"):
-        prepared(str(tmp_path / "file" / "below"))
+        own_folder(str(tmp_path / "file" / "below"))
 
 
 @pytest.mark.as_root
@@ -61,12 +62,12 @@ def test_a_folder_of_somebody_else_is_refused(tmp_path: pathlib.Path) -> None:
     (tmp_path / "fallow").mkdir(mode=0o700)
     os.chown(tmp_path / "fallow", NEIGHBOUR, NEIGHBOUR)
     with pytest.raises(NotPermitted, match=f"user {NEIGHBOUR}"):
-        prepared(str(tmp_path / "fallow"))
+        own_folder(str(tmp_path / "fallow"))
 
 
 @pytest.mark.as_root
 def test_root_looks_where_root_is_whatever_home_sudo_has_kept() -> None:
-    assert path_of({"HOME": "/home/somebody", "XDG_STATE_HOME": "/home/somebody/x"}) == "/var/lib/fallow"
+    assert World({"HOME": "/home/somebody", "XDG_STATE_HOME": "/home/somebody/x"}).state_folder == "/var/lib/fallow"
 
 
 @pytest.mark.as_root
