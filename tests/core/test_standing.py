@@ -18,82 +18,68 @@ CLAIM = Claim(False, pid=7, user="ada", command="sleep")
 FILLED = Around(fillers=frozenset({100}))
 
 
-def activity(gpu: Gpu, around: Around) -> Activity:
-    return standing(gpu, around).activity
+SEVERAL = held(holders=(Holder(100, GIB, utilization=0.5), Holder(5, GIB, utilization=0.5)), utilization=1.0)
+WITH_CHILD = held(holders=(Holder(100, GIB, utilization=1.0), Holder(101, GIB, utilization=0.0)))
+MUCH = Memory(80 * GIB, 9 * GIB, 71 * GIB, 64 * 2**20)
+COUGH = Unknown("the driver coughed")
+NO_FOLDER = Unknown("no folder")
 
 
-@pytest.mark.parametrize("gpu", [held(), held(utilization=1.0), held(recent=Unknown("no sample"))])
-def test_a_card_with_nothing_but_a_filler_is_filled_whatever_the_filler_does(gpu: Gpu) -> None:
-    """F9"""
-    assert activity(gpu, FILLED) is Activity.FILLED
-
-
-@pytest.mark.parametrize(("gpu", "around"), [(idle(), Around()), (held(), FILLED)])
-def test_a_card_whose_claim_cannot_be_read_is_not_to_be_had(gpu: Gpu, around: Around) -> None:
-    assert activity(gpu, replace(around, claim=Unknown("no folder"))) is Activity.UNKNOWN
-
-
-def test_a_child_of_the_filler_that_has_ended_since_is_nobody() -> None:
+@pytest.mark.parametrize(
+    ("gpu", "around", "activity"),
+    [
+        pytest.param(held(), FILLED, Activity.FILLED, id="nothing but a filler"),
+        pytest.param(held(utilization=1.0), FILLED, Activity.FILLED, id="nothing but a filler that works"),
+        pytest.param(held(recent=COUGH), FILLED, Activity.FILLED, id="nothing but a filler, without a sample"),
+        pytest.param(WITH_CHILD, replace(FILLED, gone=frozenset({101})), Activity.FILLED, id="its child has ended"),
+        pytest.param(
+            held(), Around(gone=frozenset({100})), Activity.IDLE, id="one has ended, and there is no filler"
+        ),
+        pytest.param(SEVERAL, FILLED, Activity.BUSY, id="somebody beside a filler"),
+        pytest.param(held(utilization=1.0, memory=MUCH), FILLED, Activity.BUSY, id="memory that is not the filler's"),
+        pytest.param(idle(memory=MUCH), FILLED, Activity.IDLE, id="memory that is not the filler's, and no work"),
+        pytest.param(held(holders=COUGH), FILLED, Activity.UNKNOWN, id="whether there is more than a filler"),
+        pytest.param(held(memory=COUGH), FILLED, Activity.UNKNOWN, id="how much there is beside a filler"),
+        pytest.param(held(trouble="it is lost"), FILLED, Activity.UNKNOWN, id="a lost card with a filler"),
+        pytest.param(idle(), Around(claim=NO_FOLDER), Activity.UNKNOWN, id="a claim that cannot be read"),
+        pytest.param(held(), replace(FILLED, claim=NO_FOLDER), Activity.UNKNOWN, id="a filler, and such a claim"),
+        pytest.param(held(utilization=1.0), Around(CLAIM), Activity.BUSY, id="a claim that works"),
+        pytest.param(held(), replace(FILLED, claim=CLAIM), Activity.IDLE, id="a claim while the filler leaves"),
+    ],
+)
+def test_a_filler_makes_way_and_a_claim_keeps_others_out(gpu: Gpu, around: Around, activity: Activity) -> None:
     """F9, F24"""
-    both = held(memory_gib=2, holders=(Holder(100, GIB, utilization=1.0), Holder(101, GIB, utilization=0.0)))
-    assert activity(both, replace(FILLED, gone=frozenset({101}))) is Activity.FILLED
-    assert activity(held(), Around(gone=frozenset({100}))) is Activity.IDLE, "there is no filler"
+    assert standing(gpu, around).activity is activity
 
 
-def test_somebody_beside_a_filler_is_somebody() -> None:
-    """F9"""
-    both = held(utilization=1.0, holders=(Holder(100, GIB, utilization=0.5), Holder(5, GIB, utilization=0.5)))
-    assert activity(both, FILLED) is Activity.BUSY
-    status = seen(both, standing(both, FILLED), 1.0, None, filler=FILLER, filler_pids=(100,))
-    assert [party.user for party in parties_of(status)] == ["?"], "the filler's time is nobody's"
+NAMELESS = Claim(False)
 
 
-def test_memory_that_the_filler_does_not_account_for_is_somebodys() -> None:
-    """F9"""
-    more = held(utilization=1.0, memory=Memory(80 * GIB, 9 * GIB, 71 * GIB, 64 * 2**20))
-    assert activity(more, FILLED) is Activity.BUSY
-    unseen = idle(memory=Memory(80 * GIB, 9 * GIB, 71 * GIB, 64 * 2**20))
-    assert activity(unseen, FILLED) is Activity.IDLE
-
-
-@pytest.mark.parametrize("field", ["holders", "memory"])
-def test_a_card_that_cannot_be_read_is_never_filled(field: str) -> None:
-    """F9"""
-    assert activity(held(**{field: Unknown("the driver coughed")}), FILLED) is Activity.UNKNOWN
-    assert activity(held(trouble="the GPU is lost"), FILLED) is Activity.UNKNOWN
-
-
-def test_a_claim_that_nobody_uses_is_idleness_of_the_claimer() -> None:
-    """V8"""
-    finding = standing(idle(), Around(CLAIM))
-    assert finding.activity is Activity.IDLE
-    assert "ada" in finding.because
-    assert parties_of(seen(idle(), finding, 60.0, CLAIM)) == (Party("ada", "sleep"),)
-
-
-def test_a_claimed_card_is_not_to_be_had_while_its_filler_leaves() -> None:
+@pytest.mark.parametrize(
+    ("gpu", "around", "party"),
+    [
+        pytest.param(idle(), Around(CLAIM), Party("ada", "sleep"), id="a claim that nobody uses"),
+        pytest.param(idle(), Around(NAMELESS), Party("?", "?"), id="a claim whose maker is not known"),
+        pytest.param(
+            held(), replace(FILLED, claim=CLAIM), Party("ada", "sleep"), id="a claim while the filler leaves"
+        ),
+        pytest.param(held(), FILLED, NOBODY, id="the time of a filler"),
+    ],
+)
+def test_the_time_of_a_claim_is_its_makers_and_that_of_a_filler_nobodys(
+    gpu: Gpu, around: Around, party: Party
+) -> None:
     """F9, V8"""
-    finding = standing(held(), replace(FILLED, claim=CLAIM))
-    assert finding.activity is Activity.IDLE
-    told = seen(held(), finding, 60.0, CLAIM, filler=FILLER, filler_pids=(100,))
-    assert parties_of(told) == (Party("ada", "sleep"),)
+    filler = {"filler": FILLER, "filler_pids": (100,)} if around.fillers else {}
+    finding = standing(gpu, around)
+    assert parties_of(seen(gpu, finding, 60.0, around.claim, **filler)) == (party,)  # type: ignore[arg-type]
+    assert around.claim is not CLAIM or "ada" in finding.because
 
 
-def test_a_claim_whose_maker_is_not_known_is_somebodys() -> None:
-    """V8"""
-    nameless = Claim(False)
-    assert parties_of(seen(idle(), standing(idle(), Around(nameless)), 60.0, nameless)) == (Party("?", "?"),)
-
-
-def test_a_claim_that_works_is_judged_by_its_work() -> None:
-    assert activity(held(utilization=1.0), Around(CLAIM)) is Activity.BUSY
-
-
-def test_filled_time_is_nobodys() -> None:
+def test_beside_a_filler_the_time_is_that_of_the_others() -> None:
     """F9"""
-    assert parties_of(seen(held(), standing(held(), FILLED), 60.0, None, filler=FILLER, filler_pids=(100,))) == (
-        NOBODY,
-    )
+    status = seen(SEVERAL, standing(SEVERAL, FILLED), 1.0, None, filler=FILLER, filler_pids=(100,))
+    assert [party.user for party in parties_of(status)] == ["?"]
 
 
 def test_a_sight_says_first_how_many_can_be_had() -> None:

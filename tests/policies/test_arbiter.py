@@ -33,7 +33,6 @@ from fallow.core.protections import (
     Target,
     covers,
     parse_target,
-    protection_on,
 )
 from fallow.core.reasons import Reason
 from fallow.core.unknown import Unknown
@@ -132,20 +131,6 @@ def test_a_target_is_read_as_it_was_written(target: Target) -> None:
 def test_what_cannot_be_held_is_refused_with_the_ways_to_write_it(text: str) -> None:
     with pytest.raises(WrongUsage, match="pid:PID@BIRTH"):
         parse_target(text)
-
-
-@modest
-@given(
-    st.sampled_from(ACTIONS),
-    st.sampled_from([JOB, OTHER_JOB, MACHINE]),
-    st.lists(st.builds(protection, targets, st.sampled_from([NOON - 1, NOON, SIX])), max_size=3),
-    st.none() | st.just(RateLimit(2, 60.0)),
-)
-def test_a_hold_always_wins(
-    action: Action, touched: Affected, protections: list[Protection], limit: RateLimit | None
-) -> None:
-    if protection_on(touched, protections, NOON) is not None:
-        assert refused(action, touched, protections=protections, limit=limit) is not None
 
 
 @pytest.mark.parametrize(

@@ -128,14 +128,6 @@ def test_midnights_of_every_zone_lie_on_a_quarter_of_an_hour(zone: tzinfo) -> No
     assert all(edge % 900_000 == 0 for edge in edges[1:-1])
 
 
-def test_only_idle_and_stuck_hours_cost_each_at_the_price_of_its_card() -> None:
-    who = (Party("ada", "x"),)
-    history = [Interval(uuid, 0, HOUR, HOUR, activity, who) for uuid in ("GPU-0", "GPU-2") for activity in Activity]
-    told = bill(history, By.GPU, CARDS, prices_from(["3/h", "T4=0.5/h"]), UTC)
-    assert [line.cost for line in told.lines] == [6.0, 1.0]
-    assert told.total.cost == 7.0
-
-
 def test_a_card_without_a_price_makes_the_cost_unknown_and_not_zero() -> None:
     history = [Interval(uuid, 0, HOUR, HOUR, Activity.IDLE, (Party("ada", "x"),)) for uuid in ("GPU-0", "GPU-2")]
     told = bill(history, By.GPU, CARDS, prices_from(["H100=3/h"]), UTC)

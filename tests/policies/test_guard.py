@@ -46,7 +46,6 @@ WORK = Stretch(Kind.BUSY, 40)
 QUIET = Stretch(Kind.IDLE, 120)
 ALL_ACTIONS = [Notify, RunCommand, PowerOff]
 BLIND = Unknown("the card does not answer")
-failures = st.lists(st.integers(0, 2), min_size=3, max_size=3)
 
 
 def clumsy(script: list[int]) -> Hands:
@@ -132,6 +131,7 @@ def test_a_blocker_that_cannot_be_read_pauses_and_sets_nothing_back() -> None:
         (Across.ANY, [0.1, 1.0, 1.0], False),
         (Across.MEAN, [0.0, 0.0, 0.12], True),
         (Across.MEAN, [0.0, 0.0, 0.18], False),
+        *((across, [0.0, 0.0, BLIND], False) for across in Across),
     ],
 )
 def test_quiet_is_judged_across_the_cards(across: Across, loads: list[float | Unknown], acts: bool) -> None:
@@ -139,15 +139,6 @@ def test_quiet_is_judged_across_the_cards(across: Across, loads: list[float | Un
     run_on(run, [0.9, 0.9, 0.9], 5)
     run_on(run, loads, 20)
     assert bool(run.events) is acts
-
-
-@pytest.mark.parametrize("across", list(Across))
-def test_one_card_that_is_unknown_is_never_quiet(across: Across) -> None:
-    run = GuardRun(replace(RULES, across=across))
-    run_on(run, [0.9, 0.9], 5)
-    run_on(run, [0.0, BLIND], 100)
-    assert not run.events
-    assert run.state.phase is Phase.ARMED
 
 
 def test_with_one_card_unknown_another_that_works_is_still_work() -> None:
@@ -163,23 +154,6 @@ def test_with_any_a_card_that_was_never_used_does_not_end_the_others() -> None:
     run = GuardRun(replace(RULES, across=Across.ANY))
     run_on(run, [0.9, 0.0], 100)
     assert run.state.phase is Phase.IDLE
-
-
-@modest
-@given(
-    st.integers(0, 7),
-    st.lists(
-        st.tuples(st.lists(st.sampled_from([0.0, 0.02, 1.0, BLIND]), min_size=8, max_size=8), st.integers(1, 30)),
-        max_size=8,
-    ),
-)
-def test_one_card_of_eight_at_work_is_enough_to_never_act(
-    busy: int, history: list[tuple[list[float | Unknown], int]]
-) -> None:
-    run = GuardRun(RULES)
-    for loads, ticks in history:
-        run_on(run, [1.0 if card == busy else load for card, load in enumerate(loads)], ticks)
-    assert not run.events
 
 
 @modest
@@ -213,24 +187,10 @@ def test_nothing_is_done_before_its_witnessed_time(history: History, rules: Guar
 
 @modest
 @given(histories(GUARD_KINDS), guard_rules)
-def test_work_and_enough_quiet_always_get_there(history: History, rules: GuardRules) -> None:
-    events, states = run_guard([*history, WORK, QUIET], rules)
+def test_work_and_enough_quiet_always_get_there_and_nothing_follows(history: History, rules: GuardRules) -> None:
+    events, states = run_guard([*history, WORK, QUIET, *history, WORK, QUIET], rules)
     assert states[-1].phase is Phase.ACTED
     assert actions_of(events) == ALL_ACTIONS
-
-
-@modest
-@given(histories((Kind.IDLE, Kind.UNKNOWN, Kind.GAP, Kind.BLOCKED)), guard_rules, st.integers(0, 11))
-def test_more_quiet_after_the_work_never_makes_an_act_later(history: History, rules: GuardRules, where: int) -> None:
-    quieter = [
-        Stretch(Kind.IDLE, round(stretch.seconds / TICK_S)) if place == where else stretch
-        for place, stretch in enumerate(history)
-    ]
-    acted_s = first(run_guard([WORK, *history, QUIET], rules)[0], PowerOff)
-    acted_sooner_s = first(run_guard([WORK, *quieter, QUIET], rules)[0], PowerOff)
-    assert acted_s is not None
-    assert acted_sooner_s is not None
-    assert acted_sooner_s <= acted_s
 
 
 @modest
@@ -244,19 +204,6 @@ def test_twice_the_tick_rate_changes_no_announcement_by_more_than_one_tick(
     assert slow_s is not None
     assert fast_s is not None
     assert abs(slow_s - fast_s) <= TICK_S
-
-
-@modest
-@given(histories(GUARD_KINDS), guard_rules, failures)
-def test_every_deed_is_done_once_however_often_it_fails(
-    history: History, rules: GuardRules, script: list[int]
-) -> None:
-    """F3"""
-    events, states = run_guard([*history, WORK, QUIET, QUIET, QUIET], rules, hands=clumsy(script))
-    begun = actions_of(events)
-    assert [begun.count(kind) for kind in ALL_ACTIONS] == [count + 1 for count in script]
-    assert states[-1].phase is Phase.ACTED
-    assert all(before.index <= after.index for before, after in pairwise(states))
 
 
 KINDS: tuple[HostAction, ...] = (
@@ -321,20 +268,3 @@ def test_when_work_comes_back_a_deed_that_failed_waits_for_a_new_countdown_and_n
         RunCommand,
         PowerOff,
     ]
-
-
-@modest
-@given(histories(GUARD_KINDS), guard_rules)
-def test_once_it_has_acted_nothing_follows_for_ever(history: History, rules: GuardRules) -> None:
-    events, _ = run_guard([WORK, QUIET, *history, WORK, QUIET], rules)
-    assert actions_of(events) == ALL_ACTIONS
-
-
-@modest
-@given(guard_rules, st.integers(1, 4000))
-def test_a_gap_counts_zero(rules: GuardRules, ticks: int) -> None:
-    gap = Stretch(Kind.GAP, ticks)
-    acted_s = first(run_guard([WORK, QUIET], rules)[0], PowerOff)
-    acted_later_s = first(run_guard([WORK, gap, QUIET], rules)[0], PowerOff)
-    assert acted_s is not None
-    assert acted_later_s == acted_s + gap.seconds

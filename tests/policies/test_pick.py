@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from fallow.core.gpu import Gpu, Holder, Memory
 from fallow.core.reservations import Claim, Leaves, Note, Reservations, Waiter
 from fallow.core.unknown import Unknown
-from fallow.core.value import replace
 from fallow.policies.pick import Choice, Order, Wanted, choose, refusal
 from tests.core.gpus import GIB, held, idle
 
@@ -76,22 +75,6 @@ def test_what_is_given_is_known_fit_and_nobody_elses(
     assert len(choice.refused) == len(machine) - len(fit), "each of the others is told why"
 
 
-@given(machines, st.lists(st.booleans(), min_size=8, max_size=8))
-def test_a_reserved_card_is_given_only_when_no_other_fits(machine: tuple[Gpu, ...], reserved: list[bool]) -> None:
-    promises = {f"GPU-{index}": Reservations(picked=soft) for index, soft in enumerate(reserved)}
-    choice = choose(machine, Wanted(), promises, {}, lambda: 0)
-    if choice.gpus and promises[str(choice.gpus[0].uuid)].picked:
-        fit = [gpu for gpu in machine if refusal(gpu, Wanted(), Reservations()) is None]
-        assert all(promises[str(gpu.uuid)].picked for gpu in fit)
-
-
-@given(machines, wishes)
-def test_asking_for_less_never_refuses_more(machine: tuple[Gpu, ...], wanted: Wanted) -> None:
-    strict = {gpu.label for gpu in machine if refusal(gpu, wanted, Reservations())}
-    lax = replace(wanted, max_utilization=1.0, max_memory_utilization=1.0, max_processes=9, min_free_bytes=0)
-    assert {gpu.label for gpu in machine if refusal(gpu, lax, Reservations())} <= strict
-
-
 def test_best_prefers_free_memory_then_coolness() -> None:
     small = Memory(40 * GIB, 0, 40 * GIB, 2**26)
     gpus = [idle(0, memory=small, temperature_c=20), idle(1, temperature_c=70), idle(2, temperature_c=31)]
@@ -154,26 +137,23 @@ def test_those_who_share_do_not_count_each_others_processes() -> None:
     assert refusal(held(), Wanted(), shared) is not None
 
 
-@pytest.mark.parametrize("reading", ["holders", "memory", "utilization", "memory_utilization"])
+@pytest.mark.parametrize(
+    "readings",
+    [
+        *(("holders",), ("memory",), ("utilization",), ("memory_utilization",)),
+        pytest.param(("recent", "counters"), id="only an instant is known"),
+    ],
+)
 @pytest.mark.parametrize("promise", [Reservations(), Reservations(claim=Claim(shared=True))])
 def test_what_is_not_known_is_refused_under_any_limit_and_to_those_who_share(
-    reading: str, promise: Reservations
+    readings: tuple[str, ...], promise: Reservations
 ) -> None:
     """F29"""
     lax = Wanted(max_utilization=1.0, max_memory_utilization=1.0, max_processes=9, shared=True)
-    refused = refusal(held(**{reading: GONE}), lax, promise)
+    refused = refusal(held(**dict.fromkeys(readings, GONE)), lax, promise)
     assert refused is not None
     assert refused.kind == "reading_unknown"
     assert refusal(held(), lax, promise) is None
-
-
-@pytest.mark.parametrize("promise", [Reservations(), Reservations(claim=Claim(shared=True))])
-def test_a_held_card_of_which_only_an_instant_is_known_is_refused(promise: Reservations) -> None:
-    """F29"""
-    lax = Wanted(max_utilization=1.0, max_memory_utilization=1.0, max_processes=9, shared=True)
-    refused = refusal(held(recent=GONE, counters=GONE), lax, promise)
-    assert refused is not None
-    assert refused.kind == "reading_unknown"
 
 
 @given(

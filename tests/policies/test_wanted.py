@@ -1,6 +1,5 @@
 """The idle policy with `when = "wanted"`, over generated arrivals and departures in the queue for the job's GPUs."""
 
-import re
 from collections.abc import Iterator
 from enum import StrEnum
 from typing import NamedTuple
@@ -169,14 +168,6 @@ def test_nothing_is_taken_back_by_an_empty_line_once_a_job_was_asked(history: Hi
 
 
 @modest
-@given(histories, rules_when_wanted)
-def test_the_steps_come_in_order_and_one_at_a_time(history: History, rules: IdleRules) -> None:
-    events = events_of(history, rules)
-    assert re.fullmatch(r"(WA?C)*(W(AK?)?)?", "".join(type(event.action).__name__[0] for event in events))
-    assert len({event.at_s for event in events}) == len(events)
-
-
-@modest
 @given(histories, any_idle_rules)
 def test_a_rule_for_always_does_not_look_at_the_line(history: History, rules: IdleRules) -> None:
     empty = [stretch._replace(queue=Queue.EMPTY) for stretch in history]
@@ -196,9 +187,3 @@ def test_a_launch_that_comes_late_gives_the_full_notice_and_is_named() -> None:
     assert isinstance(warn.action, Warn)
     assert warn.action.ask_in_s == 10.0
     assert warn.action.because == "idle for 1m41s: as drawn, and ada waits for GPU 0 with train.py (pid 1)"
-
-
-def test_a_launch_that_waits_from_the_start_gets_the_gpu_no_later_than_without_the_word() -> None:
-    awaited = [Stretch(Kind.IDLE, Queue.SOMEBODY, 40)]
-    always = replace(RULES, when=When.ALWAYS)
-    assert [event.at_s for event in events_of(awaited, RULES)] == [event.at_s for event in events_of(awaited, always)]
