@@ -23,6 +23,7 @@ from tests.waiting import end_group
 
 if TYPE_CHECKING:
     from tests.harness import Machine
+    from tests.real_owners import Jupyter, Podman
     from tests.real_slurm import Slurm
 
 _PR_SET_CHILD_SUBREAPER = 36
@@ -260,6 +261,27 @@ def open_folder() -> Iterator[pathlib.Path]:
     path.chmod(0o755)
     yield path
     shutil.rmtree(path, ignore_errors=True)
+
+
+@pytest.fixture
+def jupyter(fallow: Fallow, tmp_path: pathlib.Path) -> "Iterator[Jupyter]":
+    """A real Jupyter server, whose kernels see the GPUs that fallow sees."""
+    from tests.real_owners import Jupyter
+
+    server = Jupyter(tmp_path / "jupyter", fallow.environ)
+    yield server
+    server.close()
+
+
+@pytest.fixture
+def podman(fallow: Fallow) -> "Iterator[Podman]":
+    """A real podman, which fallow asks about containers."""
+    from tests.real_owners import Podman
+
+    engine = Podman()
+    fallow.environ["FALLOW_CONTAINER_ENGINE"] = str(engine.socket)
+    yield engine
+    engine.close()
 
 
 @pytest.fixture

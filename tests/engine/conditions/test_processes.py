@@ -109,3 +109,18 @@ def test_a_gpu_that_nobody_holds_is_not_in_use_by_its_processes(tmp_path: pathli
     nobody = replace(job_of(os.getpid()), members={}, pids=frozenset())
     for condition in conditions(tmp_path).begin(["cpu:10", "jupyter"]):
         assert condition(nobody) is None
+
+
+def test_a_kernel_that_no_server_started_cannot_be_told_and_a_job_without_a_kernel_is_not_concerned(
+    tmp_path: pathlib.Path, start: Start
+) -> None:
+    (condition,) = conditions(tmp_path).begin(["jupyter"])
+    file = f"{tmp_path}/kernel-14489c42-a288-4893-b758-511312669828.json"
+    program = "print('up', flush=True); input()"
+    words = [sys.executable, "-S", "-c", program, "-f", file]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True) as kernel:
+        assert kernel.stdout is not None
+        assert kernel.stdout.readline() == b"up\n"
+        assert "no Jupyter server started its kernel" in str(told_by(condition, job_of(kernel.pid)))
+        kernel.communicate(b"\n", timeout=LIMIT_S)
+    assert condition(job_of(start(WAITS).pid)) is None

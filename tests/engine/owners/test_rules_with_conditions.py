@@ -5,12 +5,10 @@ second was seen for just as long.
 """
 
 import json
-import os
 import pathlib
-import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
@@ -67,13 +65,6 @@ def hold(simulated: Fallow) -> Hold:
     return start
 
 
-@pytest.fixture
-def jupyter(simulated: Fallow, tmp_path: pathlib.Path) -> Iterator[Jupyter]:
-    server = Jupyter(tmp_path / "jupyter", simulated.environ)
-    yield server
-    server.close()
-
-
 def run_cell(jupyter: Jupyter, kernel: str, code: str) -> None:
     """Have a kernel run a cell that does not end, and wait until its server says so."""
     client = BlockingKernelClient(connection_file=str(jupyter.runtime / f"kernel-{kernel}.json"))
@@ -116,34 +107,6 @@ def test_a_notebook_that_was_active_a_moment_ago_is_left_alone_and_a_job_that_is
     running.until(f"job {plain} ({PYTHON}) was stopped")
     assert jupyter.pid_of(kernel) == pid
     assert running.told(f"job {pid} ({PYTHON}), notebook will be stopped") == []
-
-
-@pytest.mark.more
-def test_a_kernel_that_no_server_started_cannot_be_told_and_is_left_alone_and_that_is_said(
-    simulated: Fallow, up: StartUp, hold: Hold, tmp_path: pathlib.Path
-) -> None:
-    name = "kernel-14489c42-a288-4893-b758-511312669828.json"
-    kernel, plain = hold(0, "import signal; signal.pause()", "-f", str(tmp_path / name)), hold(1)
-    running = up("jupyter")
-    running.until(f"job {plain} ({PYTHON}) was stopped")
-    said = running.told("is not counted as idle")
-    assert len(said) == 1, "once"
-    assert f"job {kernel} ({PYTHON})" in said[0]
-    assert "jupyter cannot be told: no Jupyter server started its kernel" in said[0]
-    assert running.told(f"job {kernel} ({PYTHON}) will be stopped") == []
-
-
-@pytest.mark.more
-def test_a_job_that_uses_the_cpu_is_left_alone_until_it_no_longer_does(
-    simulated: Fallow, up: StartUp, hold: Hold
-) -> None:
-    works, idle = hold(0, ON_THE_CPU), hold(1)
-    running = up("cpu:10")
-    running.until(f"job {idle} ({PYTHON}) was stopped")
-    assert running.told(f"job {works} ({PYTHON}) will be stopped") == []
-    children = pathlib.Path(f"/proc/{works}/task/{works}/children").read_text().split()
-    os.kill(int(children[0]), signal.SIGSTOP)
-    running.until(f"job {works} ({PYTHON}) was stopped")
 
 
 class Sometimes(BaseHTTPRequestHandler):

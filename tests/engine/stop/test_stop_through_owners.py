@@ -1,35 +1,20 @@
 """`fallow stop` of what a real Jupyter server, a real podman and a stand-in for systemctl run, on simulated GPUs."""
 
 import json
+import os
 import pathlib
 import signal
+import subprocess
 from collections.abc import Iterator
 
 import pytest
 
 from tests.conftest import Fallow
-from tests.engine.owners.test_rules_through_owners import SYSTEMCTL, in_unit, on_gpu, systemctl, unit
+from tests.engine.owners.test_rules_through_owners import on_gpu
 from tests.interfaces.cli.stopped import is_running, on_terminal
-from tests.places import LIMIT_S
-from tests.real_owners import Jupyter, Podman
+from tests.real_owners import Jupyter, Podman, eventually
 
-__all__ = ["unit"]
 DEAF = ("sh", "-c", "trap '' TERM; while true; do sleep 1; done")
-
-
-@pytest.fixture
-def jupyter(simulated: Fallow, tmp_path: pathlib.Path) -> Iterator[Jupyter]:
-    server = Jupyter(tmp_path / "jupyter", simulated.environ)
-    yield server
-    server.close()
-
-
-@pytest.fixture
-def podman(simulated: Fallow) -> Iterator[Podman]:
-    engine = Podman()
-    simulated.environ["FALLOW_CONTAINER_ENGINE"] = str(engine.socket)
-    yield engine
-    engine.close()
 
 
 @pytest.mark.engine
@@ -96,23 +81,29 @@ def test_a_container_with_a_label_and_one_whose_engine_does_not_answer_are_left_
     assert podman.pid_of(kept) == pid
 
 
-@pytest.mark.more
-def test_a_service_is_stopped_by_systemctl(simulated: Fallow, unit: pathlib.Path, tmp_path: pathlib.Path) -> None:
-    log = tmp_path / "log"
-    systemctl(simulated, tmp_path, SYSTEMCTL.format(log=log, unit=unit))
-    with in_unit(unit, simulated, 2) as process:
-        done = simulated("stop", f"unit:{unit.name.removesuffix('.service')}", "--yes")
-        assert done.returncode == 0, done.stdout + done.stderr
-        assert process.wait(LIMIT_S) == -signal.SIGKILL
-    assert f"systemd was told to stop {unit.name}" in done.stdout
-    assert log.read_text() == f"--no-ask-password stop --no-block -- {unit.name}\n"
+@pytest.fixture
+def unit() -> Iterator[pathlib.Path]:
+    """The cgroup of a service, as systemd makes it."""
+    if os.geteuid() != 0:
+        pytest.skip("making a cgroup needs root")
+    root = pathlib.Path("/sys/fs/cgroup/unified")
+    folder = (root if root.exists() else root.parent) / "system.slice" / f"trainer-{os.getpid()}.service"
+    try:
+        folder.mkdir(parents=True)
+    except OSError as error:
+        pytest.skip(f"no cgroup can be made here: {error}")
+    yield folder
+    eventually(lambda: folder.rmdir() is None, "an empty cgroup")
 
 
 def test_a_service_that_systemctl_may_not_stop_gets_no_signal(
     simulated: Fallow, unit: pathlib.Path, tmp_path: pathlib.Path
 ) -> None:
-    systemctl(simulated, tmp_path, "#!/bin/sh\necho 'Access denied' >&2\nexit 4\n")
-    with in_unit(unit, simulated, 2) as process:
+    (tmp_path / "systemctl").write_text("#!/bin/sh\necho 'Access denied' >&2\nexit 4\n")
+    (tmp_path / "systemctl").chmod(0o755)
+    simulated.environ["PATH"] = f"{tmp_path}:{simulated.environ['PATH']}"
+    with subprocess.Popen(["sleep", "1000"], env=simulated.on("2"), start_new_session=True) as process:
+        (unit / "cgroup.procs").write_text(str(process.pid))
         done = simulated("stop", "2", "--yes", "--grace", "0s")
         assert done.returncode == 1
         assert "its owner did not stop it: " in done.stdout

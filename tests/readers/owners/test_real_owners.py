@@ -5,7 +5,6 @@ import os
 import pathlib
 import subprocess
 import sys
-from collections.abc import Iterator
 
 import pytest
 
@@ -19,20 +18,6 @@ from tests.places import LIMIT_S
 from tests.real_owners import Jupyter, Podman, eventually
 
 pytestmark = pytest.mark.engine
-
-
-@pytest.fixture
-def jupyter(fallow: Fallow, tmp_path: pathlib.Path) -> Iterator[Jupyter]:
-    server = Jupyter(tmp_path / "jupyter", fallow.environ)
-    yield server
-    server.close()
-
-
-@pytest.fixture
-def podman() -> Iterator[Podman]:
-    engine = Podman()
-    yield engine
-    engine.close()
 
 
 def owner_of(world: World, pid: int) -> Owner:
