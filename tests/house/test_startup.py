@@ -52,6 +52,11 @@ def test_pick_loads_nothing_heavy(world: World, fallow: Fallow, words: list[str]
     assert "fallow.engine.client.daemon_client" not in loaded, "pick never asks the daemon"
 
 
+def test_what_asks_the_daemon_loads_nothing_of_a_cluster(fallow: Fallow) -> None:
+    loaded = loaded_by(fallow, "import fallow.engine.client.daemon_client")
+    assert loaded.isdisjoint({"fallow.core.cluster_view", "http.client", "msgspec"})
+
+
 def test_no_command_loads_what_only_top_draws_with_before_it_draws(fallow: Fallow) -> None:
     program = """
 from fallow.interfaces.cli.main import COMMANDS, command_of

@@ -12,8 +12,6 @@ from typing import Any, TypeVar
 
 from fallow.core.activity import Activity
 from fallow.core.board import Counting
-from fallow.core.cluster import Engine
-from fallow.core.cluster_view import ClusterView, GpuState, JobLine, NodeLine
 from fallow.core.findings import Event
 from fallow.core.gpu import COUNTED, HOLDER_FACTS, PLAIN_READINGS, Counters, Holder, Memory, MigPlace, Recent
 from fallow.core.gpu_status import GpuStatus, Status
@@ -26,6 +24,10 @@ from fallow.core.reasons import Reason, WithReason
 from fallow.core.reservations import Claim
 from fallow.core.unknown import NOT_ASKED, Unknown
 from fallow.core.value import fields
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from fallow.core.cluster_view import ClusterView, JobLine
 
 Facts = Mapping[str, Any]
 T = TypeVar("T")
@@ -110,8 +112,11 @@ def protected_for_good(facts: Facts) -> ProtectedForGood:
     return found
 
 
-def cluster(facts: Facts) -> ClusterView:
+def cluster(facts: Facts) -> "ClusterView":
     """Return the whole cluster."""
+    from fallow.core.cluster import Engine
+    from fallow.core.cluster_view import ClusterView, GpuState, NodeLine
+
     return ClusterView(
         Engine(facts["engine"]),
         wall_s(facts["at"]),
@@ -184,7 +189,9 @@ def _claim(facts: Facts | Unknown | None) -> Claim | Unknown | None:
     return Claim(**names, since_wall_s=since_s)
 
 
-def _job_line(facts: Facts) -> JobLine:
+def _job_line(facts: Facts) -> "JobLine":
+    from fallow.core.cluster_view import GpuState, JobLine
+
     started = fact(facts, "started")
     return JobLine(
         **{name: facts[name] for name in fields(JobLine) if name not in _NOT_AS_IN_JOB_LINE},
