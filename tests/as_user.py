@@ -1,4 +1,4 @@
-"""Runs fallow as another user: `python -m tests.as_user UID WORDS…`, started by root; without words, as a resident.
+"""Runs fallow as another user, started by root: `python -m tests.as_user UID WORDS…`; without words, what stdin asks.
 
 `UID:GID` gives them one more group than that of their own number.
 
@@ -8,6 +8,7 @@ Where the package itself does, everything is loaded before root is given up. Not
 
 import os
 import sys
+from collections.abc import Callable
 
 REPOSITORY = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 HOME = "PYTHONHOME"
@@ -70,6 +71,20 @@ def load_everything(*, with_page: bool) -> None:
     importlib.metadata.requires("fallow")
 
 
+def serve(run: Callable[[list[str]], int]) -> None:
+    """Run each JSON list of words on stdin; answer with the exit code and what was printed, as JSON."""
+    import contextlib
+    import io
+    import json
+
+    answers = sys.stdout
+    for line in sys.stdin:
+        out, err = io.StringIO(), io.StringIO()
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            code = run(json.loads(line))
+        print(json.dumps([code, out.getvalue(), err.getvalue()]), file=answers, flush=True)
+
+
 def main() -> None:
     """Become the user, then be fallow."""
     if not (others_can_read(REPOSITORY) and others_can_read(sys.prefix)):
@@ -79,7 +94,6 @@ def main() -> None:
     os.environ.pop(HOME, None)
     from fallow.interfaces.cli.main import main as run
     from tests.ports import with_a_free_port
-    from tests.resident import serve
 
     uid, *groups = map(int, sys.argv[1].split(":"))
     os.setgroups(groups)
@@ -87,7 +101,7 @@ def main() -> None:
     os.setresuid(uid, uid, uid)
     os.chdir("/")
     if not sys.argv[2:]:
-        serve()
+        serve(run)
         return
     sys.exit(run(with_a_free_port(*sys.argv[2:])))
 

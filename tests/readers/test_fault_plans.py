@@ -12,8 +12,6 @@ from hypothesis import strategies as st
 
 from tests.conftest import Fallow
 from tests.length import PLANS
-from tests.places import REPOSITORY
-from tests.resident import Resident
 from tests.standin import Process, World
 
 CARDS = 4
@@ -67,17 +65,15 @@ plans = st.lists(fault, min_size=1, max_size=4)
 
 
 @pytest.fixture(scope="module")
-def house(tmp_path_factory: pytest.TempPathFactory, library: pathlib.Path) -> Iterator[tuple[World, Resident]]:
+def house(tmp_path_factory: pytest.TempPathFactory, library: pathlib.Path) -> Iterator[tuple[World, Fallow]]:
     home = tmp_path_factory.mktemp("plans")
-    world = World.create(home / "world", cards=CARDS)
-    environ = {**Fallow(home).environ, **world.environ(library), "FALLOW_DRIVER_TIMEOUT": DRIVER_TIMEOUT}
+    world, fallow = World.create(home / "world", cards=CARDS), Fallow(home)
+    fallow.environ |= {**world.environ(library), "FALLOW_DRIVER_TIMEOUT": DRIVER_TIMEOUT}
     world[0].utilization, world[0].compute = 37, [Process(os.getpid(), 3 * 2**30)]
     world[0].memory_used = 3 * 2**30
     world[0].power_mw = 350_000
-    resident = Resident({**environ, "PYTHONPATH": str(REPOSITORY)})
-    yield world, resident
+    yield world, fallow
     world.heal()
-    assert resident.leave() == 0
     world.close()
 
 
@@ -90,20 +86,19 @@ def house(tmp_path_factory: pytest.TempPathFactory, library: pathlib.Path) -> It
 )
 @given(plan=plans)
 def test_status_always_answers_healthy_cards_are_right_and_a_bad_one_is_never_picked(
-    house: tuple[World, Resident], plan: list[Fault]
+    house: tuple[World, Fallow], plan: list[Fault]
 ) -> None:
-    world, resident = house
+    world, fallow = house
     for function, card, what in plan:
         world.fault(function, card=card, **what)  # type: ignore[arg-type]
     try:
-        answer = resident("status", "--json")
-        picked = resident("pick")
+        answer, picked = fallow("status", "--json"), fallow("pick")
     finally:
         world.heal()
         while world.stuck():
             time.sleep(0.001)
-    check_status(world, plan, *answer)
-    check_pick(plan, *picked)
+    check_status(world, plan, answer.returncode, answer.stdout, answer.stderr)
+    check_pick(plan, picked.returncode, picked.stdout, picked.stderr)
 
 
 def starts(plan: list[Fault]) -> bool:

@@ -1,84 +1,108 @@
 """A job that works is never stopped, whatever the driver answers; one that idles is, when its time has come."""
 
-import json
+import os
 import pathlib
-import subprocess
-import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import NamedTuple
 
 import pytest
 from hypothesis import HealthCheck, Phase, event, given, settings
 from hypothesis import strategies as st
 
+from fallow.core.ports import Depth
+from fallow.core.process import Ended
+from fallow.engine.history.journal import Journal
+from fallow.engine.history.run import Report, Run
+from fallow.engine.jobs.foreground import ForegroundJobSource
+from fallow.engine.jobs.job_state import JobRule
+from fallow.engine.jobs.supervisor import Supervisor
+from fallow.engine.jobs.usage import UsageMeter
+from fallow.policies.idle import IdleRules
+from fallow.policies.stuck import StuckRules
 from tests.conftest import Fallow
+from tests.engine.driven import DrivenJob, RecordingActions, driven_world
+from tests.harness import ManualClock
 from tests.length import PLANS
-from tests.places import REPOSITORY
 from tests.readers.test_fault_plans import Fault, fault
 from tests.standin import Process, World
 
 GIB = 2**30
-HOUR_S = 3600.0
+GAP_S = 3.0
 
 
-class Resident:
-    """Supervises in driven time, in a process of its own."""
+class Came(NamedTuple):
+    """When the job was asked to end, in seconds after its start, and what was told."""
 
-    def __init__(self, environ: dict[str, str]) -> None:
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.engine.jobs.supervised_resident"],
-            env={**environ, "PYTHONPATH": str(REPOSITORY)},
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        self.pid = self._process.pid
+    asked_at_s: list[float]
+    told: list[str]
 
-    def __call__(self, changes: list[Callable[[], None]] | None = None, **asked: Any) -> dict[str, Any]:
-        """Supervise one job; `changes` are made at its pauses, in order."""
-        todo = list(changes or [])
-        self._say(json.dumps({"timeout_s": 5.0, "warmup_s": 2.0, "every_s": 1.0, **asked}))
-        assert self._process.stdout is not None
-        while (answer := json.loads(self._process.stdout.readline())) == "paused":
-            todo.pop(0)()
-            self._say("go on")
-        found: dict[str, Any] = answer
-        return found
 
-    def _say(self, line: str) -> None:
-        assert self._process.stdin is not None
-        self._process.stdin.write(f"{line}\n")
-        self._process.stdin.flush()
+class JobWithAChange(DrivenJob):
+    """A job that lets something happen at a moment of its time."""
 
-    def leave(self) -> None:
-        with self._process:
-            self._process.kill()
+    def __init__(self, clock: ManualClock, seconds: float, change: Callable[[], None], after_s: float) -> None:
+        super().__init__(clock, seconds)
+        self._change_at_s = clock.now_s + after_s
+        self._driven, self._change = clock, change
+
+    def wait_for_job(self, timeout_s: float) -> Ended | None:
+        ended = super().wait_for_job(timeout_s)
+        if self._driven.now_s >= self._change_at_s:
+            self._change()
+            self._change_at_s = float("inf")
+        return ended
 
 
 @pytest.fixture(scope="module")
-def house(tmp_path_factory: pytest.TempPathFactory, library: pathlib.Path) -> Iterator[tuple[World, Resident]]:
-    home = tmp_path_factory.mktemp("supervised")
-    world = World.create(home / "world", cards=4)
-    environ = {**Fallow(home).environ, **world.environ(library), "FALLOW_DRIVER_TIMEOUT": "0.3"}
-    resident = Resident(environ)
-    yield world, resident
-    world.heal()
-    resident.leave()
-    world.close()
+def cards(tmp_path_factory: pytest.TempPathFactory, library: pathlib.Path) -> Iterator[World]:
+    """Four cards of the stand-in driver, which is that of this process."""
+    made = World.create(tmp_path_factory.mktemp("supervised") / "world", cards=4)
+    yield made
+    made.heal()
+    made.close()
 
 
 @pytest.fixture
-def quiet(house: tuple[World, Resident]) -> tuple[World, Resident]:
-    """A job that holds card 0 and does nothing yet."""
-    world, resident = house
-    protection(world, resident.pid)
-    return world, resident
+def environ(
+    cards: World, library: pathlib.Path, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> dict[str, str]:
+    variables = {**Fallow(tmp_path).environ, **cards.environ(library)}
+    monkeypatch.setenv("FALLOW_STANDIN_WORLD", variables["FALLOW_STANDIN_WORLD"])  # the library reads it
+    return variables
 
 
-def protection(world: World, pid: int, load: int = 0) -> None:
+def supervise(
+    environ: dict[str, str],
+    seconds: float,
+    stuck_s: float | None = None,
+    change: Callable[[], None] = lambda: None,
+    after_s: float = 0.0,
+) -> Came:
+    """Supervise a job on card 0 in driven time, from its start to its end."""
+    world, clock = driven_world(environ, 0.3)
+    began_s, told = clock.now_s, list[str]()
+    with tempfile.TemporaryDirectory() as folder:
+        journal = Journal(folder, clock.wall_s, told.append)
+        job = JobWithAChange(clock, seconds, change, after_s)
+        actions = RecordingActions(world, clock, job)
+        stuck = None if stuck_s is None else StuckRules(stuck_s, acts=True, longest_gap_s=GAP_S)
+        rule = JobRule(IdleRules(5.0, warmup_s=2.0, longest_gap_s=GAP_S), stuck)
+        gpus = tuple(gpu for gpu in world.gpu_reader.look(Depth.HOLDERS).gpus if gpu.index == 0)
+        source = ForegroundJobSource(world, job, gpus, "job")  # type: ignore[arg-type]
+        meter = UsageMeter([str(gpu.uuid) for gpu in gpus], rule.idle_below, GAP_S)
+        run = Run(world, journal, Report(told.append))
+        Supervisor(run, job, source, lambda _: actions, rule, meter).run()  # type: ignore[arg-type]
+        journal.close()
+    world.close()
+    return Came([at_s - began_s for at_s in actions.asked], told)
+
+
+def hold(world: World, load: int = 0) -> None:
+    """Let the job, which is this process, hold card 0 with this load."""
     card = world[0]
-    card.compute, card.memory_used = [Process(pid, 2 * GIB)], 2 * GIB
+    card.compute, card.memory_used = [Process(os.getpid(), 2 * GIB)], 2 * GIB
     card.utilization = load
     card.gpm = {2: float(load), 3: load / 10, 5: load / 2, 10: load / 5, 20: 0.0, 21: 0.0}
     card.power_mw = 128_000 + load * 5000
@@ -99,26 +123,24 @@ def let_threads_out(world: World) -> None:
 )
 @given(plan=st.lists(fault, min_size=1, max_size=4), load=st.integers(5, 100), onset=st.integers(0, 6))
 def test_a_job_that_works_is_never_stopped_whatever_the_driver_answers(
-    house: tuple[World, Resident], plan: list[Fault], load: int, onset: int
+    cards: World, environ: dict[str, str], plan: list[Fault], load: int, onset: int
 ) -> None:
-    world, resident = house
-    protection(world, resident.pid, load)
+    hold(cards, load)
 
     def break_things() -> None:
         for function, card, what in plan:
-            world.fault(function, card=min(card, 0), **what)  # type: ignore[arg-type]
+            cards.fault(function, card=min(card, 0), **what)  # type: ignore[arg-type]
 
     try:
-        answer = resident([break_things], seconds=16.0, stuck_s=5.0, pauses=[float(onset)])
+        came = supervise(environ, 16.0, 5.0, break_things, onset)
     finally:
-        let_threads_out(world)
+        let_threads_out(cards)
     event("a fault that hangs" if any(what.get("never") for _, _, what in plan) else "a fault that answers")
-    assert answer["asked_at_s"] == [], answer["told"]
+    assert came.asked_at_s == [], came.told
 
 
-def test_a_job_that_idles_is_asked_after_warm_up_and_timeout(quiet: tuple[World, Resident]) -> None:
-    _, resident = quiet
-    answer = resident(seconds=60.0)
-    assert len(answer["asked_at_s"]) == 1
-    assert 7.0 <= answer["asked_at_s"][0] <= 9.0
-    assert "will be stopped" in answer["told"][0], "warned before asked"
+def test_a_job_that_idles_is_asked_after_warm_up_and_timeout(cards: World, environ: dict[str, str]) -> None:
+    hold(cards)
+    (asked_at_s,), told = supervise(environ, 60.0)
+    assert 7.0 <= asked_at_s <= 9.0
+    assert "will be stopped" in told[0], "warned before asked"
