@@ -46,8 +46,10 @@ def test_the_version_of_the_newer_memory_call_is_nvidias() -> None:
 
 LISTS = """
 from fallow.readers import nvml_library as library
-library.nvmlInit()
-listed = library.nvmlDeviceGetComputeRunningProcesses_v3(library.nvmlDeviceGetHandleByIndex(0))
+library.load()
+library.run("nvmlInit_v2")
+card = library.pointer("nvmlDeviceGetHandleByIndex_v2", 0)
+listed = library.processes("nvmlDeviceGetComputeRunningProcesses_v3", card)
 print([(each.pid, each.usedGpuMemory) for each in listed])
 """
 

@@ -66,10 +66,11 @@ _GPM_METRICS = (
 _GPM_SCALES = (0.01,) * 4 + (2.0**20,) * 2 + (0.01,) * 3  # per cent and MiB, in the order of the metrics
 _COUNTED = ("counters", "pcie_rx_bytes_per_s", "pcie_tx_bytes_per_s")
 _UNCOUNTED = Unknown("the GPU does not count it")
+_COMPUTE = "nvmlDeviceGetComputeRunningProcesses_v3"
 _PROCESS_LISTS = (
-    library.nvmlDeviceGetComputeRunningProcesses_v3,
-    library.nvmlDeviceGetGraphicsRunningProcesses_v3,
-    library.nvmlDeviceGetMPSComputeRunningProcesses_v3,
+    _COMPUTE,
+    "nvmlDeviceGetGraphicsRunningProcesses_v3",
+    "nvmlDeviceGetMPSComputeRunningProcesses_v3",
 )
 _NOT_BY_PROCESS = Unknown("the driver does not report memory by process")
 _NO_NEW_SAMPLE = Unknown("the driver has no sample since the last look")
@@ -89,16 +90,16 @@ class Ask:
 
     def __call__(
         self,
+        name: str,
         call: Callable[..., Any],
         *args: object,
         not_found: object = None,
         of_card: bool = True,
         takes: float = 1.0,
     ) -> Handle:
-        name = call.__name__
         self._about_to(name, takes)
         try:
-            return call(*args)
+            return call(name, *args)
         except library.NVMLError as error:
             if error.value in _TROUBLE and of_card:
                 raise CardInTrouble(_TROUBLE[error.value]) from None
@@ -114,13 +115,14 @@ def connect(about_to: AboutTo) -> int:
     """Start NVML and return the number of GPUs; raise NoDriver, with what to do, if there is no driver."""
     about_to("nvmlInit", OPENING_TAKES)
     try:
-        library.nvmlInit()
+        library.load()
+        library.run("nvmlInit_v2")
     except library.NVMLError as error:
         raise NoDriver(_NO_DRIVER.get(error.value) or f"the NVIDIA driver does not start: {error}") from None
     about_to("nvmlDeviceGetCount", OPENING_TAKES)
     try:
-        if count := library.nvmlDeviceGetCount():
-            return int(count)
+        if count := library.number("nvmlDeviceGetCount_v2"):
+            return count
         why = "the NVIDIA driver is here and has no GPU"
     except library.NVMLError as error:
         why = f"the NVIDIA driver cannot count its GPUs: {error}"
@@ -132,50 +134,50 @@ def disconnect(about_to: AboutTo) -> None:
     """Shut NVML down."""
     about_to("nvmlShutdown")
     try:
-        library.nvmlShutdown()
+        library.run("nvmlShutdown")
     except library.NVMLError:
         return  # the driver is gone already
 
 
 def versions(about_to: AboutTo) -> tuple[str | Unknown, int | Unknown]:
     """Return the versions of the driver and of the newest CUDA that it supports: 12080 is 12.8."""
-    asked = library.nvmlSystemGetDriverVersion, library.nvmlSystemGetCudaDriverVersion_v2
-    driver, cuda = (Ask(about_to)(call, of_card=False) for call in asked)
-    return driver, cuda
+    ask = Ask(about_to)
+    driver = ask("nvmlSystemGetDriverVersion", library.text, of_card=False)
+    return driver, ask("nvmlSystemGetCudaDriverVersion_v2", library.number, of_card=False)
 
 
 def handle_of_card(ask: Ask, index: int) -> Handle:
     """Return the driver's handle of a GPU, or Unknown."""
-    return ask(library.nvmlDeviceGetHandleByIndex, index, takes=OPENING_TAKES)
+    return ask("nvmlDeviceGetHandleByIndex_v2", library.pointer, index, takes=OPENING_TAKES)
 
 
 def mig_handles(ask: Ask, handle: Handle) -> dict[int, Any] | None:
     """Return the handles of the MIG instances by slot; None if the GPU is not in MIG mode."""
-    mode = ask(library.nvmlDeviceGetMigMode, handle)
+    mode = ask("nvmlDeviceGetMigMode", library.two_numbers, handle)
     if isinstance(mode, Unknown):
         if mode in (_NOT_SUPPORTED, _TOO_OLD):
             return None
         raise CardInTrouble(f"whether it is in MIG mode is {mode}")
     if mode[0] != library.NVML_DEVICE_MIG_ENABLE:
         return None
-    slots = ask(library.nvmlDeviceGetMaxMigDeviceCount, handle)
+    slots = ask("nvmlDeviceGetMaxMigDeviceCount", library.number, handle)
     if isinstance(slots, Unknown):
         raise CardInTrouble(f"how many MIG instances it has is {slots}")
     hole = Unknown("an empty slot")
-    found = {
-        slot: ask(library.nvmlDeviceGetMigDeviceHandleByIndex, handle, slot, not_found=hole) for slot in range(slots)
-    }
+    name = "nvmlDeviceGetMigDeviceHandleByIndex"
+    found = {slot: ask(name, library.pointer, handle, slot, not_found=hole) for slot in range(slots)}
     return {slot: instance for slot, instance in found.items() if instance is not hole}
 
 
 def identity(ask: Ask, handle: Handle) -> dict[str, Any]:
     """Return what never changes of a device."""
-    return {"uuid": ask(library.nvmlDeviceGetUUID, handle), "name": ask(library.nvmlDeviceGetName, handle)}
+    uuid, name = (ask(call, library.text, handle) for call in ("nvmlDeviceGetUUID", "nvmlDeviceGetName"))
+    return {"uuid": uuid, "name": name}
 
 
 def utilization(ask: Ask, handle: Handle) -> dict[str, Any]:
     """Return utilization and memory traffic at one instant."""
-    rates = ask(library.nvmlDeviceGetUtilizationRates, handle)
+    rates = ask("nvmlDeviceGetUtilizationRates", library.filled, library.Utilization(), handle)
     if isinstance(rates, Unknown):
         return {"utilization": rates, "memory_utilization": rates}
     return {"utilization": rates.gpu / 100, "memory_utilization": rates.memory / 100}
@@ -183,16 +185,16 @@ def utilization(ask: Ask, handle: Handle) -> dict[str, Any]:
 
 def memory(ask: Ask, handle: Handle) -> Memory | Unknown:
     """Return memory in use, without the firmware's share."""
-    info = ask(library.nvmlDeviceGetMemoryInfo_v2, handle)
+    info = ask("nvmlDeviceGetMemoryInfo_v2", library.filled, library.MemoryInfo(library.nvmlMemory_v2), handle)
     return info if isinstance(info, Unknown) else Memory(info.total, info.used, info.free, _FLOOR_BYTES)
 
 
 def holders(ask: Ask, handle: Handle) -> tuple[Holder, ...] | Unknown:
     """Return all processes on the device. A kind of process that it does not support has none, except compute."""
     found: dict[int, Holder] = {}
-    for processes in _PROCESS_LISTS:
-        listed = ask(processes, handle)
-        if processes is not _PROCESS_LISTS[0] and listed in (_NOT_SUPPORTED, _TOO_OLD):
+    for name in _PROCESS_LISTS:
+        listed = ask(name, library.processes, handle)
+        if name != _COMPUTE and listed in (_NOT_SUPPORTED, _TOO_OLD):
             continue
         if isinstance(listed, Unknown):
             return listed
@@ -204,13 +206,13 @@ def holders(ask: Ask, handle: Handle) -> tuple[Holder, ...] | Unknown:
 
 def clocks(ask: Ask, handle: Handle) -> dict[str, Any]:
     """Return clocks, throttle reasons and the performance state."""
-    state = ask(library.nvmlDeviceGetPerformanceState, handle)
-    reasons = ask(library.nvmlDeviceGetCurrentClocksThrottleReasons, handle)
+    state = ask("nvmlDeviceGetPerformanceState", library.number, handle)
+    reasons = ask("nvmlDeviceGetCurrentClocksThrottleReasons", library.number, handle)
     if not isinstance(reasons, Unknown):
         reasons = tuple(name for bit, name in _THROTTLED_BY.items() if reasons & bit)
     return {
-        "sm_clock_mhz": ask(library.nvmlDeviceGetClockInfo, handle, library.NVML_CLOCK_SM),
-        "memory_clock_mhz": ask(library.nvmlDeviceGetClockInfo, handle, library.NVML_CLOCK_MEM),
+        "sm_clock_mhz": ask("nvmlDeviceGetClockInfo", library.number, handle, library.NVML_CLOCK_SM),
+        "memory_clock_mhz": ask("nvmlDeviceGetClockInfo", library.number, handle, library.NVML_CLOCK_MEM),
         "throttled_by": reasons,
         "performance_state": Unknown("the driver does not tell") if state == library.NVML_PSTATE_UNKNOWN else state,
     }
@@ -218,20 +220,20 @@ def clocks(ask: Ask, handle: Handle) -> dict[str, Any]:
 
 def pcie(ask: Ask, handle: Handle) -> dict[str, Any]:
     """Return traffic on the bus. Each call takes 20 ms, so it is made only when it matters."""
-    rx = ask(library.nvmlDeviceGetPcieThroughput, handle, library.NVML_PCIE_UTIL_RX_BYTES)
-    tx = ask(library.nvmlDeviceGetPcieThroughput, handle, library.NVML_PCIE_UTIL_TX_BYTES)
-    return {"pcie_rx_bytes_per_s": _scaled(rx, 1024), "pcie_tx_bytes_per_s": _scaled(tx, 1024)}
+    ways = (library.NVML_PCIE_UTIL_RX_BYTES, library.NVML_PCIE_UTIL_TX_BYTES)
+    rx, tx = (_scaled(ask("nvmlDeviceGetPcieThroughput", library.number, handle, way), 1024) for way in ways)
+    return {"pcie_rx_bytes_per_s": rx, "pcie_tx_bytes_per_s": tx}
 
 
-def _reading(call: Callable[..., Any], *args: object, scale: float = 1) -> Callable[[Ask, Handle], Any]:
-    return lambda ask, handle: _scaled(ask(call, handle, *args), scale)
+def _reading(name: str, *args: object, scale: float = 1) -> Callable[[Ask, Handle], Any]:
+    return lambda ask, handle: _scaled(ask(name, library.number, handle, *args), scale)
 
 
-instance_id = _reading(library.nvmlDeviceGetGpuInstanceId)  # of the GPU instance that a MIG device belongs to
-minor = _reading(library.nvmlDeviceGetMinorNumber)  # the N of /dev/nvidiaN, which may differ from the index
-temperature_c = _reading(library.nvmlDeviceGetTemperature, library.NVML_TEMPERATURE_GPU)
-power_w = _reading(library.nvmlDeviceGetPowerUsage, scale=0.001)
-power_limit_w = _reading(library.nvmlDeviceGetEnforcedPowerLimit, scale=0.001)
+instance_id = _reading("nvmlDeviceGetGpuInstanceId")  # of the GPU instance that a MIG device belongs to
+minor = _reading("nvmlDeviceGetMinorNumber")  # the N of /dev/nvidiaN, which may differ from the index
+temperature_c = _reading("nvmlDeviceGetTemperature", library.NVML_TEMPERATURE_GPU)
+power_w = _reading("nvmlDeviceGetPowerUsage", scale=0.001)
+power_limit_w = _reading("nvmlDeviceGetEnforcedPowerLimit", scale=0.001)
 
 
 class History:
@@ -244,16 +246,10 @@ class History:
     def recent(self, ask: Ask, handle: Handle) -> Recent | Unknown:
         """Return utilization samples since the last look; at the first one, all that the driver kept (about 14 s)."""
         since = self._seen_us
-        answer = ask(
-            library.nvmlDeviceGetSamples,
-            handle,
-            library.NVML_GPU_UTILIZATION_SAMPLES,
-            since,
-            not_found=_NO_NEW_SAMPLE,
-        )
+        answer = ask("nvmlDeviceGetSamples", library.samples, handle, since, not_found=_NO_NEW_SAMPLE)
         if isinstance(answer, Unknown):
             return answer
-        samples = [sample for sample in answer[1] if sample.timeStamp > since]
+        samples = [sample for sample in answer if sample.timeStamp > since]
         if not samples:
             return _NO_NEW_SAMPLE
         self._seen_us = max(sample.timeStamp for sample in samples)
@@ -269,7 +265,8 @@ class History:
         NOT_FOUND means that none did if the driver has `sampled` since the last look, else that it has not.
         """
         nobody = () if sampled else _NO_NEW_SAMPLE
-        samples = ask(library.nvmlDeviceGetProcessUtilization, handle, self._processes_seen_us, not_found=nobody)
+        name, since = "nvmlDeviceGetProcessUtilization", self._processes_seen_us
+        samples = ask(name, library.process_samples, handle, since, not_found=nobody)
         if isinstance(samples, Unknown):
             return {holder.pid: samples for holder in found}
         ran: dict[int, float | Unknown] = {holder.pid: 0.0 for holder in found}
@@ -308,13 +305,14 @@ class HardwareCounters:
     def _prepare(self, ask: Ask, handle: Handle) -> Unknown | None:
         if self._unsupported is not None:
             return self._unsupported
-        support = ask(library.nvmlGpmQueryDeviceSupport, handle)
+        asked = library.GpmSupport(library.NVML_GPM_SUPPORT_VERSION)
+        support = ask("nvmlGpmQueryDeviceSupport", library.filled, asked, handle)
         if isinstance(support, Unknown):
             return support
         if not support.isSupportedDevice:
             self._unsupported = Unknown("the GPU has no such counters (Hopper and newer have them)")
             return self._unsupported
-        pair = [ask(library.nvmlGpmSampleAlloc, of_card=False) for _ in range(2)]
+        pair = [ask("nvmlGpmSampleAlloc", library.pointer, of_card=False) for _ in range(2)]
         for sample in pair:
             if isinstance(sample, Unknown):
                 return sample
@@ -331,9 +329,9 @@ class HardwareCounters:
         self._samples.reverse()
         latest = self._samples[1]
         if gpu_instance is None:
-            taken = ask(library.nvmlGpmSampleGet, handle, latest)
+            taken = ask("nvmlGpmSampleGet", library.run, handle, latest)
         else:
-            taken = ask(library.nvmlGpmMigSampleGet, handle, gpu_instance, latest)
+            taken = ask("nvmlGpmMigSampleGet", library.run, handle, gpu_instance, latest)
         self._taken = 0 if isinstance(taken, Unknown) else self._taken + 1
         if isinstance(taken, Unknown):
             return taken
@@ -341,7 +339,7 @@ class HardwareCounters:
 
     def _between(self, ask: Ask) -> dict[str, Any]:
         self._request.sample1, self._request.sample2 = self._samples
-        answer = ask(library.nvmlGpmMetricsGet, self._request, of_card=False)
+        answer = ask("nvmlGpmMetricsGet", library.filled, self._request, of_card=False)
         if isinstance(answer, Unknown):
             return dict.fromkeys(_COUNTED, answer)
         read = [
@@ -365,8 +363,8 @@ def _scaled(value: float | Unknown, scale: float) -> float | Unknown:
 
 def nearness(ask: Ask, one: Handle, other: Handle) -> int | None:
     """Return how well two GPUs are connected: by NVLink, else by the nearest common ancestor."""
-    status = ask(library.nvmlDeviceGetP2PStatus, one, other, library.NVML_P2P_CAPS_INDEX_NVLINK)
+    status = ask("nvmlDeviceGetP2PStatus", library.number, one, other, library.NVML_P2P_CAPS_INDEX_NVLINK)
     if status == library.NVML_P2P_STATUS_OK:
         return _NVLINK
-    level = ask(library.nvmlDeviceGetTopologyCommonAncestor, one, other)
+    level = ask("nvmlDeviceGetTopologyCommonAncestor", library.number, one, other)
     return None if isinstance(level, Unknown) else _NEARNESS.get(level)

@@ -1,12 +1,12 @@
-"""A binding of the driver's library: the calls that fallow makes, with NVIDIA's names and numbers.
+"""A binding of the driver's library: the shapes of its calls, and NVIDIA's numbers and structs.
 
-NVIDIA's own binding has over 600 calls, and loading it takes longer than the rest of a pick. This one has those that
-are needed. The tests compare each call, number and struct with NVIDIA's.
+NVIDIA's own binding has over 600 calls, and loading it takes longer than the rest of a pick. Here a call is made by
+its name, in the shape that it has. The tests compare each number and struct with NVIDIA's.
 """
 
 import ctypes
 from collections.abc import Callable
-from ctypes import Structure, byref, c_char_p, c_double, c_int, c_uint, c_ulonglong, c_void_p
+from ctypes import Structure, byref, c_char_p, c_double, c_uint, c_ulonglong, c_void_p
 
 from fallow.core.annotations import Any
 
@@ -60,7 +60,6 @@ _ROOM = 8  # for the processes of a GPU, of which most have fewer: a longer list
 
 Handle = Any
 """A pointer to something of the library."""
-Call = Callable[..., Any]
 
 
 class NVMLError(Exception):
@@ -87,6 +86,9 @@ class MemoryInfo(Structure):
         ("free", c_ulonglong),
         ("used", c_ulonglong),
     )
+
+
+nvmlMemory_v2 = ctypes.sizeof(MemoryInfo) | 2 << 24  # a struct's size and version, as the library expects it
 
 
 class ProcessInfo(Structure):
@@ -157,58 +159,95 @@ class GpmSupport(Structure):
     _fields_ = (("version", c_uint), ("isSupportedDevice", c_uint))
 
 
-nvmlMemory_v2 = ctypes.sizeof(MemoryInfo) | 2 << 24  # a struct's size and version, as the library expects it
-
 _library: ctypes.CDLL | None = None
-_functions: dict[str, Call] = {}
+_functions: dict[str, Callable[..., int]] = {}
 
 
-def nvmlInit() -> None:
-    """Load the library and initialise it."""
+def load() -> None:
+    """Load the library."""
     global _library  # noqa: PLW0603  one library in a process, as there is one driver
     if _library is None:
         try:
             _library = ctypes.CDLL(_NAME)
         except OSError:
             raise NVMLError(NVML_ERROR_LIBRARY_NOT_FOUND) from None
-    _check(_function("nvmlInit_v2")())
 
 
-def nvmlDeviceGetMigMode(handle: Handle) -> list[int]:
-    """Return the mode now, and the one after the next reset."""
-    now, then = c_uint(), c_uint()
-    _check(_function("nvmlDeviceGetMigMode")(handle, byref(now), byref(then)))
-    return [now.value, then.value]
+def run(name: str, *args: object) -> None:
+    """Make a call that returns nothing."""
+    _check(_function(name)(*args))
 
 
-def nvmlDeviceGetSamples(handle: Handle, kind: int, since_us: int) -> tuple[int, list[Sample]]:
-    """Return the type of the samples, and the samples after that time."""
-    get, since = _function("nvmlDeviceGetSamples"), c_ulonglong(since_us)
+def number(name: str, *args: object) -> int:
+    """Return what a call returns through its last argument: 32 or 64 bits, the low ones first."""
+    answer = c_ulonglong()
+    status = (_functions.get(name) or _function(name))(*args, byref(answer))
+    if status != NVML_SUCCESS:
+        raise NVMLError(status)
+    return answer.value
+
+
+def two_numbers(name: str, handle: Handle) -> tuple[int, int]:
+    """Return what a call returns through two arguments."""
+    one, other = c_uint(), c_uint()
+    _check(_function(name)(handle, byref(one), byref(other)))
+    return one.value, other.value
+
+
+def pointer(name: str, *args: object) -> Handle:
+    """Return the pointer that a call returns."""
+    found = c_void_p()
+    _check(_function(name)(*args, byref(found)))
+    return found
+
+
+def text(name: str, *args: object) -> str:
+    """Return the text that a call returns."""
+    found = ctypes.create_string_buffer(_TEXT_BYTES)
+    _check(_function(name)(*args, found, c_uint(_TEXT_BYTES)))
+    return found.value.decode()
+
+
+def filled(name: str, struct: Any, *args: object) -> Any:
+    """Return the struct that a call has filled."""
+    _check(_function(name)(*args, byref(struct)))
+    return struct
+
+
+def processes(name: str, handle: Handle) -> list[ProcessInfo]:
+    """Return a list of processes."""
+    get, count, rows = _function(name), c_uint(_ROOM), _FEW_PROCESSES()
+    answer = get(handle, byref(count), rows)
+    if answer == NVML_ERROR_INSUFFICIENT_SIZE:
+        count.value = count.value * 2 + _ROOM
+        rows = (ProcessInfo * _bounded(count))()
+        answer = get(handle, byref(count), rows)
+    _check(answer)
+    return rows[: count.value]
+
+
+def samples(name: str, handle: Handle, since_us: int) -> list[Sample]:
+    """Return the samples of utilization after that time."""
+    get, since, kind = _function(name), c_ulonglong(since_us), NVML_GPU_UTILIZATION_SAMPLES
     form, count = c_uint(), c_uint()
     _check(get(handle, kind, since, byref(form), byref(count), None))
-    samples = (Sample * _bounded(count))()
-    _check(get(handle, kind, since, byref(form), byref(count), samples))
-    return form.value, samples[: count.value]
+    rows = (Sample * _bounded(count))()
+    _check(get(handle, kind, since, byref(form), byref(count), rows))
+    return rows[: count.value]
 
 
-def nvmlDeviceGetProcessUtilization(handle: Handle, since_us: int) -> list[ProcessSample]:
+def process_samples(name: str, handle: Handle, since_us: int) -> list[ProcessSample]:
     """Return what ran after that time."""
-    get, since, count = _function("nvmlDeviceGetProcessUtilization"), c_ulonglong(since_us), c_uint()
+    get, since, count = _function(name), c_ulonglong(since_us), c_uint()
     answer = get(handle, None, byref(count), since)
     if answer != NVML_ERROR_INSUFFICIENT_SIZE:
         raise NVMLError(answer)
-    samples = (ProcessSample * _bounded(count))()
-    _check(get(handle, samples, byref(count), since))
-    return samples[: count.value]
+    rows = (ProcessSample * _bounded(count))()
+    _check(get(handle, rows, byref(count), since))
+    return rows[: count.value]
 
 
-def nvmlGpmMetricsGet(request: c_nvmlGpmMetricsGet_t) -> c_nvmlGpmMetricsGet_t:
-    """Return what was counted between two samples."""
-    _check(_function("nvmlGpmMetricsGet")(byref(request)))
-    return request
-
-
-def _function(name: str) -> Call:
+def _function(name: str) -> Callable[..., int]:
     found = _functions.get(name)
     if found is None:
         try:
@@ -236,107 +275,3 @@ def _bounded(count: c_uint) -> int:
     """Return a number of rows, at most as many as make sense: their memory is allocated here."""
     count.value = min(count.value, _MOST_ROWS)
     return count.value
-
-
-def _named(name: str, call: Call) -> Call:
-    call.__name__ = call.__qualname__ = name
-    return call
-
-
-def _answers(name: str, kind: Any, symbol: str | None = None) -> Call:
-    """Make a call that returns a number through its last argument."""
-
-    def call(*args: object) -> Any:
-        answer = kind()
-        status = (_functions.get(wanted) or _function(wanted))(*args, byref(answer))
-        if status != NVML_SUCCESS:
-            raise NVMLError(status)
-        return answer.value
-
-    wanted = symbol or name
-    return _named(name, call)
-
-
-def _does(name: str) -> Call:
-    """Make a call that returns nothing."""
-    return _named(name, lambda *args: _check(_function(name)(*args)))
-
-
-def _hands_out(name: str, symbol: str | None = None) -> Call:
-    """Make a call that returns a pointer."""
-
-    def call(*args: object) -> Handle:
-        handle = c_void_p()
-        _check(_function(symbol or name)(*args, byref(handle)))
-        return handle
-
-    return _named(name, call)
-
-
-def _fills(name: str, kind: type[Structure], *fields: int) -> Call:
-    """Make a call that fills a struct."""
-
-    def call(handle: Handle) -> Any:
-        struct = kind(*fields)
-        _check(_function(name)(handle, byref(struct)))
-        return struct
-
-    return _named(name, call)
-
-
-def _says(name: str) -> Call:
-    """Make a call that returns a text."""
-
-    def call(*args: object) -> str:
-        text = ctypes.create_string_buffer(_TEXT_BYTES)
-        _check(_function(name)(*args, text, c_uint(_TEXT_BYTES)))
-        return text.value.decode()
-
-    return _named(name, call)
-
-
-def _lists(name: str) -> Call:
-    """Make a call that lists processes."""
-
-    def call(handle: Handle) -> list[ProcessInfo]:
-        get, count, rows = _function(name), c_uint(_ROOM), _FEW_PROCESSES()
-        answer = get(handle, byref(count), rows)
-        if answer == NVML_ERROR_INSUFFICIENT_SIZE:
-            count.value = count.value * 2 + _ROOM
-            rows = (ProcessInfo * _bounded(count))()
-            answer = get(handle, byref(count), rows)
-        _check(answer)
-        return rows[: count.value]
-
-    return _named(name, call)
-
-
-nvmlShutdown = _does("nvmlShutdown")
-nvmlGpmSampleGet = _does("nvmlGpmSampleGet")
-nvmlGpmMigSampleGet = _does("nvmlGpmMigSampleGet")
-nvmlDeviceGetCount = _answers("nvmlDeviceGetCount", c_uint, "nvmlDeviceGetCount_v2")
-nvmlDeviceGetHandleByIndex = _hands_out("nvmlDeviceGetHandleByIndex", "nvmlDeviceGetHandleByIndex_v2")
-nvmlGpmSampleAlloc = _hands_out("nvmlGpmSampleAlloc")
-nvmlDeviceGetMigDeviceHandleByIndex = _hands_out("nvmlDeviceGetMigDeviceHandleByIndex")
-nvmlDeviceGetMaxMigDeviceCount = _answers("nvmlDeviceGetMaxMigDeviceCount", c_uint)
-nvmlDeviceGetGpuInstanceId = _answers("nvmlDeviceGetGpuInstanceId", c_uint)
-nvmlDeviceGetUUID = _says("nvmlDeviceGetUUID")
-nvmlDeviceGetName = _says("nvmlDeviceGetName")
-nvmlDeviceGetMinorNumber = _answers("nvmlDeviceGetMinorNumber", c_uint)
-nvmlDeviceGetTemperature = _answers("nvmlDeviceGetTemperature", c_uint)
-nvmlDeviceGetPowerUsage = _answers("nvmlDeviceGetPowerUsage", c_uint)
-nvmlDeviceGetEnforcedPowerLimit = _answers("nvmlDeviceGetEnforcedPowerLimit", c_uint)
-nvmlDeviceGetPerformanceState = _answers("nvmlDeviceGetPerformanceState", c_uint)
-nvmlDeviceGetClockInfo = _answers("nvmlDeviceGetClockInfo", c_uint)
-nvmlDeviceGetPcieThroughput = _answers("nvmlDeviceGetPcieThroughput", c_uint)
-nvmlDeviceGetCurrentClocksThrottleReasons = _answers("nvmlDeviceGetCurrentClocksThrottleReasons", c_ulonglong)
-nvmlDeviceGetP2PStatus = _answers("nvmlDeviceGetP2PStatus", c_uint)
-nvmlDeviceGetTopologyCommonAncestor = _answers("nvmlDeviceGetTopologyCommonAncestor", c_uint)
-nvmlSystemGetDriverVersion = _says("nvmlSystemGetDriverVersion")
-nvmlSystemGetCudaDriverVersion_v2 = _answers("nvmlSystemGetCudaDriverVersion_v2", c_int)
-nvmlDeviceGetComputeRunningProcesses_v3 = _lists("nvmlDeviceGetComputeRunningProcesses_v3")
-nvmlDeviceGetGraphicsRunningProcesses_v3 = _lists("nvmlDeviceGetGraphicsRunningProcesses_v3")
-nvmlDeviceGetMPSComputeRunningProcesses_v3 = _lists("nvmlDeviceGetMPSComputeRunningProcesses_v3")
-nvmlDeviceGetMemoryInfo_v2 = _fills("nvmlDeviceGetMemoryInfo_v2", MemoryInfo, nvmlMemory_v2)
-nvmlDeviceGetUtilizationRates = _fills("nvmlDeviceGetUtilizationRates", Utilization)
-nvmlGpmQueryDeviceSupport = _fills("nvmlGpmQueryDeviceSupport", GpmSupport, NVML_GPM_SUPPORT_VERSION)
