@@ -1,6 +1,7 @@
 """How much host memory processes can still get: what the machine has, and what the limits of their cgroups leave."""
 
 from collections.abc import Iterable, Iterator
+from errno import ENODEV
 
 from fallow.core.units import bytes_for_people
 from fallow.core.unknown import Unknown
@@ -9,6 +10,7 @@ from fallow.readers.proc_files import read_start
 
 _ROOT = "/sys/fs/cgroup"
 _DEEPEST = 32
+_MOST_OF_STAT = 1 << 16
 _UNLIMITED = 1 << 60
 _LEAST_MORE_BYTES, _SHARE_MORE = 1 << 30, 0.1
 _NAMES = (
@@ -65,14 +67,23 @@ def _up(path: str) -> Iterator[str]:
 
 def _left(folder: str, most: str, used: str, cache: bytes) -> int | None:
     """Return what the limit of one cgroup leaves; None if it has none. Files in the cache make room when needed."""
-    limit = _number(read_start(f"{folder}/{most}"))
+    limit = _number(_read(f"{folder}/{most}"))
     if limit is None or limit >= _UNLIMITED:
         return None
-    for line in (read_start(f"{folder}/memory.stat", 1 << 16) or b"").splitlines():
+    for line in (_read(f"{folder}/memory.stat") or b"").splitlines():
         name, _, figure = line.partition(b" ")
         if name == cache:
             limit += _number(figure) or 0
-    return limit - (_number(read_start(f"{folder}/{used}")) or 0)
+    return limit - (_number(_read(f"{folder}/{used}")) or 0)
+
+
+def _read(path: str) -> bytes | None:
+    try:
+        return read_start(path, _MOST_OF_STAT)
+    except OSError as error:
+        if error.errno != ENODEV:  # the cgroup was removed this moment
+            raise
+        return None
 
 
 def _number(raw: bytes | None) -> int | None:

@@ -1,6 +1,7 @@
 """Ask the daemon of this machine through its API, over its unix socket; without an answer a command works alone."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, TypeVar
 
 from fallow.core.activity import Activity
@@ -81,19 +82,17 @@ class DaemonClient:
     def events(self, key: str | None, most: int) -> list[Event] | None:
         """Return the last events of its journal, newest first."""
         query = _query(limit=most) if key is None else _query(key=key, limit=most)
-        return self._get(f"/events{query}", lambda facts: [from_json.event(each) for each in facts["events"]])
+        return self._get(f"/events{query}", _each(from_json.event, "events"))
 
     def counting(self) -> list[Counting] | None:
         """Return what its idle rules count of all jobs."""
-        return self._get("/rules", lambda facts: [from_json.counting(each) for each in facts["rules"]])
+        return self._get("/rules", _each(from_json.counting, "rules"))
 
     def rules_on(self, uuids: Sequence[str], process: str | None) -> list[Ruled] | None:
         """Return the daemon's rules, guards and fillers on these GPUs or that process."""
         counting = self.counting()
-        guards = self._get("/guards", lambda facts: [from_json.value(GuardView, each) for each in facts["guards"]])
-        fillers = self._get(
-            "/fillers", lambda facts: [from_json.value(FillerView, each) for each in facts["fillers"]]
-        )
+        guards = self._get("/guards", _each(partial(from_json.value, GuardView), "guards"))
+        fillers = self._get("/fillers", _each(partial(from_json.value, FillerView), "fillers"))
         if counting is None or guards is None or fillers is None:
             return None
         meant = set(uuids)
@@ -103,7 +102,7 @@ class DaemonClient:
 
     def protections(self) -> list[Protection] | None:
         """Return the protections that it respects."""
-        return self._get("/protections", lambda facts: [from_json.protection(each) for each in facts["protections"]])
+        return self._get("/protections", _each(from_json.protection, "protections"))
 
     def protect(self, target: Target, for_s: float, why: str) -> Protection | None:
         """Place a protection in the name of the user who asks."""
@@ -116,7 +115,7 @@ class DaemonClient:
 
     def parked(self) -> list[ParkedJob] | None:
         """Return the jobs that are parked now, or on their way."""
-        return self._get("/parked", lambda facts: [from_json.parked(each) for each in facts["parked"]])
+        return self._get("/parked", _each(from_json.parked, "parked"))
 
     def wake(self, subject: str) -> list[tuple[ParkedJob, str | None]] | None:
         """Begin to wake jobs in the name of the user who asks; return each with why it cannot be woken, or None."""
@@ -138,9 +137,7 @@ class DaemonClient:
 
     def past(self) -> "RemoteHistory | None":
         """Return its history; None if it keeps none or does not answer."""
-        cards = self._get(
-            "/history/gpus", lambda facts: [from_json.value(Card, each) for each in facts["gpus"]], _LONG_S
-        )
+        cards = self._get("/history/gpus", _each(partial(from_json.value, Card), "gpus"), _LONG_S)
         return RemoteHistory(self, cards) if cards else None
 
     def prices(self, *, patiently: bool = False) -> Prices | None:
@@ -213,10 +210,7 @@ class RemoteHistory:
         found: list[Interval] = []
         for at in range(0, len(edges_ms) - 1, _EDGES_AT_ONCE):
             edges = ",".join(str(edge) for edge in edges_ms[at : at + _EDGES_AT_ONCE + 1])
-            found += self._asked(
-                f"/history/tallies?edges={edges}",
-                lambda facts: [from_json.interval(each) for each in facts["tallies"]],
-            )
+            found += self._asked(f"/history/tallies?edges={edges}", _each(from_json.interval, "tallies"))
         return found
 
     def quarters(self, since_ms: int, until_ms: int) -> list[tuple[int, Activity, int]]:
@@ -243,6 +237,11 @@ class RemoteHistory:
         if found is None:
             raise FallowError("the daemon does not tell its history: it has ended")
         return found
+
+
+def _each(build: Callable[[Facts], T], name: str) -> Callable[[Facts], list[T]]:
+    """Return what builds a value of each member of a list in an answer."""
+    return lambda facts: [build(each) for each in facts[name]]
 
 
 def _checked(answer: Answer | None) -> Facts | None:
