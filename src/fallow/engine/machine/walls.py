@@ -28,19 +28,13 @@ class Walls:
             yield
         except errors as error:
             why = str(error) if isinstance(error, FallowError) else f"{type(error).__name__}: {error}"
-            self._failed(part, f"{part} failed: {why}; all else goes on")
+            if part not in self._left:
+                self._say(f"{part} failed: {why}; all else goes on")
+            self._left[part] = _OVER_AFTER
             otherwise()
             return
-        self._succeeded(part, f"{part}: no failure any more")
-
-    def _failed(self, part: str, sentence: str) -> None:
-        if part not in self._left:
-            self._say(sentence)
-        self._left[part] = _OVER_AFTER
-
-    def _succeeded(self, part: str, sentence: str) -> None:
         if part in self._left:
             self._left[part] -= 1
             if self._left[part] == 0:
                 del self._left[part]
-                self._say(sentence)
+                self._say(f"{part}: no failure any more")
