@@ -31,9 +31,9 @@ class _BesideDriven(SystemClock):
 class DrivenReader:
     """The real eyes, whose calls are bounded by real time, with the driven time on what they see."""
 
-    def __init__(self, clock: ManualClock, driver_limit_s: float) -> None:
+    def __init__(self, clock: ManualClock, driver_limit_s: float, proc: Proc | None = None) -> None:
         self._clock = clock
-        self._real = NvmlReader("driven", _BesideDriven(clock), Proc(), driver_limit_s, reopens=True)
+        self._real = NvmlReader("driven", _BesideDriven(clock), proc or Proc(), driver_limit_s, reopens=True)
         self._real.open()
 
     def look(self, depth: Depth) -> Snapshot:

@@ -1,7 +1,6 @@
 """Patrols in a process of its own, beside the processes that it looks at: what descends from fallow is never touched.
 
-Orders and answers are pickled. Time is driven, and the cards are as each order says; or they are those of the
-stand-in driver, where an order says so.
+Orders and answers are pickled. Time is driven, and the cards are as each order says.
 """
 
 import pickle
@@ -11,7 +10,6 @@ from typing import Any
 
 from fallow.core.gpu import Snapshot
 from fallow.core.notices import Notice
-from fallow.core.ports import Depth
 from fallow.core.protections import parse_target
 from fallow.core.value import replace
 from fallow.engine.conditions.job import JobConditions
@@ -23,9 +21,7 @@ from fallow.engine.idle_rules.enforcer import ProcessRules
 from fallow.engine.machine.world import World
 from fallow.engine.owners.known import KnownOwners
 from fallow.engine.park.parking import Parking
-from fallow.readers.proc import Proc
 from fallow.readers.terminals import Terminals
-from tests.engine.driven import DrivenReader
 from tests.harness import ManualClock
 from tests.places import REPOSITORY
 
@@ -59,13 +55,6 @@ class Resident:
             self._process.kill()
 
 
-class OnTheHost(Proc):
-    """The /proc of a machine whose pids are the driver's, in whatever namespace the tests run."""
-
-    def in_pid_namespace_of_its_own(self) -> bool:
-        return False
-
-
 class Noted:
     """Keeps notices instead of sending them."""
 
@@ -87,16 +76,10 @@ class House:
         protect: dict[str, Any] | None = None,
         dry_run: bool = False,
         every_s: float = 1.0,
-        gpu_reader: str = "given",
         sessions: str = "/nowhere",
     ) -> None:
-        """`gpu_reader`: given with each turn, or the stand-in `driver`'s in driven time."""
         self.clock = self.driven = ManualClock()
-        simulate = None if gpu_reader == "driver" else "4xH100"
-        self.world = World(environ, simulate=simulate, clock=self.clock)
-        if gpu_reader == "driver":
-            self.world.proc = OnTheHost()
-            self.world.gpu_reader = DrivenReader(self.driven, float(environ["FALLOW_DRIVER_TIMEOUT"]))
+        self.world = World(environ, simulate="4xH100", clock=self.clock)
         self.told: list[str] = []
         self.noted = Noted()
         self.tally = Tally()
@@ -122,14 +105,6 @@ class House:
             self.driven.sleep(every_s)
             at_s, wall_s = self.driven.monotonic_s(), self.driven.wall_s()
             self.patrol.turn(Snapshot("host", simulated=True, at_s=at_s, wall_s=wall_s, gpus=cards))
-        return self.told[before:]
-
-    def look(self, ticks: int) -> list[str]:
-        """As many ticks on the cards of the stand-in driver."""
-        before = len(self.told)
-        for _ in range(ticks):
-            self.driven.sleep(1.0)
-            self.patrol.turn(self.world.gpu_reader.look(Depth.ALL))
         return self.told[before:]
 
     def protect(self, target: str, for_s: float) -> int:

@@ -1,72 +1,64 @@
 """Whatever the driver answers, or does not: a process that works is never warned of, asked or killed."""
 
-import os
 import pathlib
-import subprocess
+import tempfile
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 from hypothesis import HealthCheck, Phase, event, given, settings
 from hypothesis import strategies as st
 
-from tests.conftest import Fallow
-from tests.engine.idle_rules.enforcer_resident import Resident
+from tests.engine.driven import DrivenReader
+from tests.harness import Machine
 from tests.length import PLANS
-from tests.places import LIMIT_S
 from tests.readers.test_fault_plans import CARDS, Fault, fault
 from tests.standin import Process, World
 
 GIB = 2**30
-RULE = {
-    "name": "forgotten",
-    "act": True,
-    "idle_for": "5s",
-    "stuck_for": "5s",
-    "warmup": "2s",
-    "warn_before": "2s",
-    "grace": "1s",
-}
-
-
-class House:
-    """A machine with four cards, a patrol, and one process on two of them."""
-
-    def __init__(self, home: pathlib.Path, library: pathlib.Path) -> None:
-        self.world = World.create(home / "world", cards=CARDS)
-        self.environ = {**Fallow(home).environ, **self.world.environ(library), "FALLOW_DRIVER_TIMEOUT": "0.3"}
-        self.patrol = Resident(self.environ)
-        self.job = subprocess.Popen(["sleep", "1000"], start_new_session=True)
-
-    def protection(self, loads: tuple[int, int]) -> None:
-        for index, load in enumerate(loads):
-            card = self.world[index]
-            card.compute, card.memory_used = [Process(self.job.pid, 2 * GIB)], 2 * GIB
-            card.utilization = load
-            card.gpm = {2: float(load), 3: load / 10, 5: load / 2, 10: load / 5, 20: 0.0, 21: 0.0}
-            card.power_mw = 128_000 + load * 5000
-
-    def begin(self) -> None:
-        self.patrol("begin", environ=self.environ, rules=[RULE], gpu_reader="driver")
-
-    def heal(self) -> None:
-        self.world.heal()
-        while self.world.stuck():
-            time.sleep(0.001)
-
-    def leave(self) -> None:
-        self.heal()
-        self.patrol.leave()
-        self.job.kill()
-        self.job.wait(LIMIT_S)
-        self.world.close()
+JOB = 4711
+RULE = """
+[[idle]]
+name = "forgotten"
+act = true
+idle_for = "5s"
+stuck_for = "5s"
+warmup = "2s"
+warn_before = "2s"
+grace = "1s"
+"""
 
 
 @pytest.fixture(scope="module")
-def house(tmp_path_factory: pytest.TempPathFactory, library: pathlib.Path) -> Iterator[House]:
-    made = House(tmp_path_factory.mktemp("patrolled"), library)
+def cards(tmp_path_factory: pytest.TempPathFactory, library: pathlib.Path) -> Iterator[World]:
+    """Four cards of the stand-in driver, which is that of this process."""
+    made = World.create(tmp_path_factory.mktemp("judged") / "world", cards=CARDS)
     yield made
-    made.leave()
+    made.close()
+
+
+@contextmanager
+def on_driver(cards: World, loads: tuple[int, int]) -> Iterator[Machine]:
+    """A machine with a rule, whose GPUs are those of the driver, and a process on two of them."""
+    for card, load in zip(cards, loads, strict=False):
+        card.compute, card.memory_used = [Process(JOB, 2 * GIB)], 2 * GIB
+        card.utilization = load
+        card.gpm = {2: float(load), 3: load / 10, 5: load / 2, 10: load / 5, 20: 0.0, 21: 0.0}
+        card.power_mw = 128_000 + load * 5000
+    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("FALLOW_STANDIN_WORLD", str(cards.path))  # the library reads it
+        machine = Machine(pathlib.Path(folder), 0)
+        machine.proc.start(JOB)
+        machine.world.gpu_reader = DrivenReader(machine.clock, 0.3, machine.proc)
+        machine.configure(RULE)
+        try:
+            yield machine
+        finally:
+            cards.heal()
+            while cards.stuck():
+                time.sleep(0.001)
+            machine.close()
 
 
 @pytest.mark.more
@@ -83,30 +75,21 @@ def house(tmp_path_factory: pytest.TempPathFactory, library: pathlib.Path) -> It
     onset=st.integers(0, 6),
 )
 def test_a_process_that_works_on_one_of_its_cards_is_left_alone_whatever_the_driver_answers(
-    house: House, plan: list[Fault], load: int, second_card: bool, onset: int
+    cards: World, plan: list[Fault], load: int, second_card: bool, onset: int
 ) -> None:
-    house.protection((0, load) if second_card else (load, 0))
-    house.begin()
-    try:
-        told = house.patrol("look", ticks=onset)
+    with on_driver(cards, (0, load) if second_card else (load, 0)) as machine:
+        machine.pass_(seconds=onset)
         for function, card, what in plan:
-            house.world.fault(function, card=card, **what)  # type: ignore[arg-type]
-        told += house.patrol("look", ticks=14)
-    finally:
-        house.heal()
-        house.patrol("end")
+            cards.fault(function, card=card, **what)  # type: ignore[arg-type]
+        machine.pass_(seconds=14)
+        assert machine.done == []
+        assert not machine.said("will be stopped")
     event("a fault that hangs" if any(what.get("never") for _, _, what in plan) else "a fault that answers")
-    assert told == []
-    assert house.job.poll() is None
 
 
-def test_the_same_machine_without_faults_stops_who_idles(house: House) -> None:
+def test_the_same_machine_without_faults_stops_who_idles(cards: World) -> None:
     """Else the plans would prove nothing."""
-    house.protection((0, 0))
-    house.begin()
-    told = house.patrol("look", ticks=12)
-    steps = (" will be stopped in ", ": stopping ")
-    assert [words for words in steps if any(words in line for line in told)] == list(steps)
-    assert house.job.wait(LIMIT_S) == -15
-    assert os.path.exists(house.environ["FALLOW_STATE_DIR"])
-    house.patrol("end")
+    with on_driver(cards, (0, 0)) as machine:
+        machine.pass_(seconds=12)
+        assert machine.done == [f"SIGTERM to {JOB}"]
+        assert machine.said("will be stopped in ")
