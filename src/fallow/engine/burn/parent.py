@@ -259,7 +259,7 @@ class _Supervisor:
 
     def _leave(self) -> None:
         """Ask the workers to leave at the first signal, and kill them at the next."""
-        if not self._signals.fetch():
+        if not self._signals.numbers():
             return
         now_s = self._world.clock.monotonic_s()
         if self._asked_s is None:

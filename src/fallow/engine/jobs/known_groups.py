@@ -25,18 +25,15 @@ class KnownGroups:
         self._say = say
         self._look_up = look_up
         self._known: dict[str, tuple[float, Found]] = {}
-        self._said: set[str] = set()
 
     def of(self, user: str) -> Found:
         """Return those of the groups that the user is in, as they were some minutes ago at most."""
         now_s = self._clock.monotonic_s()
-        at_s, found = self._known.get(user, (float("-inf"), Unknown("they were not looked up")))
+        at_s, before = self._known.get(user, (float("-inf"), frozenset[str]()))
         if now_s - at_s < _AGAIN_AFTER_S:
-            return found
+            return before
         found = self._look_up(user, self._groups)
         self._known[user] = now_s, found
-        sentence = f"[protect] groups: those of {user} are {found}, so {user} is protected"
-        if isinstance(found, Unknown) and sentence not in self._said:
-            self._said.add(sentence)
-            self._say(sentence)
+        if isinstance(found, Unknown) and found != before:
+            self._say(f"[protect] groups: those of {user} are {found}, so {user} is protected")
         return found

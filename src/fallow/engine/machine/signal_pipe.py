@@ -19,10 +19,6 @@ class SignalPipe:
             if signal.getsignal(number) is not signal.SIG_IGN:
                 signal.signal(number, _nothing)
 
-    def fetch(self) -> int:
-        """Return how many signals have come since the last call."""
-        return len(self.numbers())
-
     def numbers(self) -> list[int]:
         """Return the signals that have come since the last call, in their order."""
         try:
