@@ -206,16 +206,18 @@ class RecordedFiller(DryRunFiller):
     def __init__(self, record: Record, words: str) -> None:
         super().__init__()
         self._record = record
-        self._words = words
+        self.words = words
         self.stays = False
+        self.before_ask: Callable[[], None] = lambda: None
 
     def ask(self) -> None:
-        self._record(f"ask {self._words}")
+        self.before_ask()
+        self._record(f"ask {self.words}")
         if not self.stays:
             self.presence = Presence.ABSENT
 
     def kill(self) -> None:
-        self._record(f"kill {self._words}")
+        self._record(f"kill {self.words}")
         self.presence = Presence.ABSENT
 
     kill_with_keeper = kill

@@ -85,9 +85,9 @@ def _is(command: str, words: str) -> bool:
     return words in command and "fallow.engine.fill.keeper" not in command
 
 
-def until_there(pid: int, words: str) -> None:
-    """Until a process below this one has these words in its command line."""
+def until_there(pid: int, words: str, times: int = 1) -> None:
+    """Until so many processes below this one have these words in their command lines."""
     proc, limit_s = Proc(), time.monotonic() + LIMIT_S
-    while not any(_is(str(proc.command(below.pid)), words) for below in proc.descendants(pid)):
+    while sum(_is(str(proc.command(below.pid)), words) for below in proc.descendants(pid)) < times:
         assert time.monotonic() < limit_s, f"nobody below pid {pid} is {words}"
         time.sleep(0.01)

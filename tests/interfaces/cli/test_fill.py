@@ -138,21 +138,6 @@ def test_each_filler_gets_its_own_gpu(fill: StartFill, tmp_path: pathlib.Path) -
 
 
 @pytest.mark.more
-def test_one_filler_over_all_waits_until_all_are_quiet(
-    fill: StartFill, newcomer: Callable, tmp_path: pathlib.Path
-) -> None:
-    facts = tmp_path / "facts"
-    somebody = newcomer("2")
-    running = fill("--together", "--idle-for", "0", "--", "sh", "-c", f"echo {{gpu}} >> {facts}; sleep 1000")
-    running.until("GPUs 0,1,2,3: left alone: pid")
-    somebody.kill()
-    somebody.wait(LIMIT_S)
-    assert wait_for_lines(facts, 1) == ["0,1,2,3"]
-    newcomer("3")
-    running.until("GPUs 0,1,2,3: given back")
-
-
-@pytest.mark.more
 def test_an_ignored_program_may_stay(fill: StartFill, newcomer: Callable) -> None:
     """F22: it keeps no filler out and drives none away, and another beside it does."""
     ignored = newcomer("0")
@@ -167,14 +152,6 @@ def test_an_ignored_program_may_stay(fill: StartFill, newcomer: Callable) -> Non
     other.wait(LIMIT_S)
     running.until("filling it")
     assert ignored.poll() is None
-
-
-@pytest.mark.more
-def test_a_hold_makes_it_leave(fill: StartFill, simulated: Fallow) -> None:
-    running = fill("--gpus", "0", "--idle-for", "0", "--", "sleep", "1000")
-    running.until("filling it")
-    assert simulated("protect", "0", "--for", "1h", "--why", "a demonstration").returncode == 0
-    assert "a demonstration" in running.until("giving it back")
 
 
 def test_whoever_runs_on_a_filled_gpu_gets_it_when_the_filler_is_gone(
@@ -292,3 +269,15 @@ def test_a_keeper_that_does_not_answer_is_killed_with_its_filler(
     running.until("the filler's keeper does not answer, so both are killed")
     running.until("given back after")
     wait_for_end(pids_written(pids))
+
+
+def test_burn_stays_for_a_second_without_its_memory_unless_a_launch_waits_for_its_end(
+    fill: StartFill, newcomer: Callable, simulated: Fallow
+) -> None:
+    running = fill("--gpus", "0,1", "--idle-for", "0", "--grace", "20s", "--", "fallow", "burn")
+    running.until("filling it", times=2)
+    until_there(running.process.pid, "fallow.engine.burn.worker", times=2)
+    newcomer("0")
+    assert " ms:" not in running.until("GPU 0: given back after")
+    assert simulated("run", "--gpus", "1", "--", "true").returncode == 0
+    assert " ms:" in running.until("GPU 1: given back after")

@@ -29,7 +29,7 @@ from fallow.readers.accounts import run_as
 from fallow.readers.file_trust import doubt_of_program
 
 _LARGEST_REPORT = 65536
-_ENDS_WITHIN_S = 0.5  # a keeper that has reported its end, unless it hangs in the driver
+_ENDS_WITHIN_S = 0.1  # a keeper that has reported its end
 
 
 @value

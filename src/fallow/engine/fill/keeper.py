@@ -271,6 +271,7 @@ def main() -> None:
         send(owner, now="ended", how=f"could not be started: {error}", survivors=())
         sys.exit(error.exit_code)
     keeper.run()
+    os._exit(0)  # at once: fallow waits for this, and a thread may hang in the driver
 
 
 if __name__ == "__main__":
