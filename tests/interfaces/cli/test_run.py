@@ -1,14 +1,12 @@
 """`fallow run` becomes the command, on cards that are its own."""
 
-import os
-import pty
 import re
 import signal
-import subprocess
 
 from tests.conftest import Fallow
 from tests.places import LIMIT_S
 from tests.standin import World
+from tests.terminal import Terminal
 
 
 def test_the_exit_code_is_the_command_s(simulated: Fallow) -> None:
@@ -41,18 +39,10 @@ def test_the_process_becomes_the_command(simulated: Fallow) -> None:
 
 
 def test_the_command_has_the_caller_s_terminal_where_fallow_says_what_it_got(simulated: Fallow) -> None:
-    ours, theirs = pty.openpty()
-    with subprocess.Popen(
-        ["fallow", "run", "--", "sh", "-c", "test -t 0 && test -t 1 && tty"],
-        env=simulated.environ,
-        stdin=theirs,
-        stdout=theirs,
-        stderr=theirs,
-    ) as job:
-        assert job.wait(LIMIT_S) == 0
-    os.close(theirs)
-    assert re.fullmatch(rb"fallow: on GPU \d \(NVIDIA H100 80GB HBM3\)\r\n/dev/pts/\d+\r\n", os.read(ours, 1000))
-    os.close(ours)
+    words = ["fallow", "run", "--", "sh", "-c", "test -t 0 && test -t 1 && tty"]
+    with Terminal(words, simulated.environ) as terminal:
+        assert terminal.ended() == 0
+    assert re.fullmatch(r"fallow: on GPU \d \(NVIDIA H100 80GB HBM3\)\r\n/dev/pts/\d+\r\n", terminal.shown)
 
 
 def test_the_command_is_not_deaf_to_broken_pipes(simulated: Fallow) -> None:

@@ -4,7 +4,6 @@ import json
 import os
 import pathlib
 import re
-import subprocess
 import textwrap
 import time
 
@@ -126,21 +125,6 @@ def test_when_the_wrapper_is_killed_the_job_goes_on_and_keeps_its_claim(simulate
 
 
 @pytest.mark.more
-def test_a_hold_keeps_a_job_alive_and_its_end_does_not(simulated: Fallow) -> None:
-    watched = simulated.start("run", "--gpus", "0", "--idle-timeout", "10s", *FAST, "--", "sleep", "600")
-    assert watched.stderr is not None
-    assert "will be stopped" in watched.stderr.readline()
-    (placed,) = json.loads(simulated("protect", "--for", "1h", "--why", "debugging", "--json").stdout)["protections"]
-    line = watched.stderr.readline()
-    assert "the job goes on" in line
-    assert "debugging" in line
-    assert watched.poll() is None
-    assert simulated("protect", "--release", str(placed["id"])).returncode == 0
-    watched.communicate(timeout=LIMIT_S)
-    assert watched.returncode == 124
-
-
-@pytest.mark.more
 def test_stacks_are_in_a_file_that_the_message_names(simulated: Fallow, tmp_path: pathlib.Path) -> None:
     program = "def waits_for_ever():\n    time.sleep(600)\nwaits_for_ever()\n"
     words = ("run", "--idle-timeout", "1s", "--dump-stacks", *FAST, "--", *job(program))
@@ -188,18 +172,6 @@ def test_whoever_still_holds_a_card_after_the_stop_is_named(make_world, fallow: 
     assert f"GPU 0 is still held by pid {os.getpid()}" in err
 
 
-@pytest.mark.more
-def test_nothing_of_fallow_is_left_after_a_stop(simulated: Fallow, tmp_path: pathlib.Path) -> None:
-    done = subprocess.run(
-        ["fallow", "run", "--idle-timeout", "1s", *FAST, "--", "sleep", "600"],
-        env={**simulated.environ, "FALLOW_TEST_LEFT": str(tmp_path)},
-        capture_output=True,
-        check=False,
-    )
-    assert done.returncode == 124
-    assert left_over(f"FALLOW_TEST_LEFT={tmp_path}") == []
-
-
 SAVES = """
 def save(*_):
     print("saved", flush=True)
@@ -219,14 +191,19 @@ def test_a_command_that_catches_the_signal_of_the_warning_can_save_its_work(simu
 
 
 @pytest.mark.more
-def test_a_protection_of_a_child_of_the_job_protects_the_job(simulated: Fallow) -> None:
+def test_a_protection_of_a_child_of_the_job_protects_the_job_as_long_as_it_lasts(simulated: Fallow) -> None:
     script = "sleep 600 & echo $!; wait"
     watched = simulated.start("run", "--gpus", "0", "--idle-timeout", "4s", *FAST, "--", "sh", "-c", script)
     assert watched.stderr is not None
     assert watched.stdout is not None
     assert "will be stopped" in watched.stderr.readline()
-    assert simulated("protect", f"pid:{watched.stdout.readline().strip()}", "--for", "1h").returncode == 0
+    child = f"pid:{watched.stdout.readline().strip()}"
+    (placed,) = json.loads(simulated("protect", child, "--for", "1h", "--json").stdout)["protections"]
     assert "the job goes on" in watched.stderr.readline()
+    assert watched.poll() is None
+    assert simulated("protect", "--release", str(placed["id"])).returncode == 0
+    watched.communicate(timeout=LIMIT_S)
+    assert watched.returncode == 124
 
 
 def test_processes_that_go_on_unwatched_are_told(simulated: Fallow) -> None:

@@ -1,10 +1,8 @@
 """What several launches, lost GPUs and a Ctrl-C do to a launch that waits."""
 
-import fcntl
 import json
 import os
 import pathlib
-import pty
 import signal
 import subprocess
 from collections.abc import Callable
@@ -14,6 +12,7 @@ import pytest
 from tests.conftest import Fallow
 from tests.places import LIMIT_S
 from tests.standin import Process, World
+from tests.terminal import Terminal
 
 pytestmark = pytest.mark.more
 
@@ -65,29 +64,13 @@ def test_a_card_that_appears_while_somebody_waits_is_given_to_them(
 def test_ctrl_c_stops_the_script_around_us_too(simulated: Fallow) -> None:
     job = held(simulated, "-n", "4")
     script = "for i in 1 2 3; do fallow run --wait -- true; echo went on; done; echo reached the end"
-    ours, theirs = pty.openpty()
-    shell = subprocess.Popen(
-        ["bash", "-c", script],
-        env=simulated.environ,
-        stdin=theirs,
-        stdout=theirs,
-        stderr=theirs,
-        preexec_fn=_lead,  # noqa: PLW1509
-    )
-    os.close(theirs)
-    said = b""
-    while b"waiting" not in said:
-        said += os.read(ours, 1000)
-    os.write(ours, b"\x03")
-    shell.wait(LIMIT_S)
-    os.close(ours)
-    assert shell.returncode == -signal.SIGINT
+    with Terminal(["setsid", "--ctty", "--wait", "bash", "-c", script], simulated.environ) as shell:
+        shell.until("waiting")
+        shell.type("\x03")
+        assert shell.ended() != 0
+    assert "went on" not in shell.shown
+    assert "reached the end" not in shell.shown
     job.communicate("\n", timeout=LIMIT_S)
-
-
-def _lead() -> None:
-    os.setsid()
-    fcntl.ioctl(0, 0x540E, 0)  # TIOCSCTTY: the pty is our terminal
 
 
 def test_claims_that_cannot_be_read_show_in_the_table(simulated: Fallow, tmp_path: pathlib.Path) -> None:
