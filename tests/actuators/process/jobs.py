@@ -101,22 +101,6 @@ def orphan_of_an_ended_job() -> None:
         live()
 
 
-def storm() -> None:
-    """Forks without pause, each child too, in all directions, until there are some hundred."""
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    signal.alarm(LIFETIME_S)
-    say("ready")
-    for depth in range(5):
-        for _ in range(3):
-            if os.fork() == 0:
-                signal.alarm(LIFETIME_S)
-                if depth % 2:
-                    os.setsid()
-                break
-            time.sleep(0.002)
-    live()
-
-
 def starts_anew() -> None:
     """Whenever its child dies it starts another."""
     signal.signal(signal.SIGTERM, signal.SIG_IGN)

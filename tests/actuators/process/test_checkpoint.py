@@ -75,7 +75,7 @@ def test_a_process_is_suspended_and_goes_on(
 ) -> None:
     hands = suspender()
     assert hands("why_not") is None
-    assert hands("state", job.pid) == "running"
+    assert [hands("state", each) for each in (job.pid, os.getpid())] == ["running", None], "we have no CUDA"
     assert hands("lock", job.pid, 1000) is None
     assert hands("state", job.pid) == "locked"
     job.begin("code(driver.cuCtxSynchronize())")
@@ -87,39 +87,19 @@ def test_a_process_is_suspended_and_goes_on(
     assert hands("unlock", job.pid) is None
     assert hands("state", job.pid) == "running"
     assert job.answer() == 0
-
-
-def test_who_is_no_cuda_process_has_no_state(
-    world: World, job: CudaProcess, suspender: Callable[..., Suspender]
-) -> None:
-    hands = suspender()
-    assert hands("state", os.getpid()) is None
     job.kill()
     assert hands("state", job.pid) is None
 
 
-def test_a_step_out_of_order_is_refused_in_a_sentence(
+def test_what_the_driver_refuses_is_a_sentence_and_may_be_tried_again(
     world: World, job: CudaProcess, suspender: Callable[..., Suspender]
 ) -> None:
     hands = suspender()
-    assert hands("checkpoint", job.pid) == {
-        "failed": f"pid {job.pid} could not be checkpointed: CUDA_ERROR_ILLEGAL_STATE"
-    }
-    assert hands("state", job.pid) == "running"
-
-
-def test_a_process_that_does_not_come_to_rest_goes_on(
-    world: World, job: CudaProcess, suspender: Callable[..., Suspender]
-) -> None:
+    refused = {"failed": f"pid {job.pid} could not be checkpointed: CUDA_ERROR_ILLEGAL_STATE"}
+    assert hands("checkpoint", job.pid) == refused, "it is not locked"
     world.fault("cuCheckpointProcessLock", error=600)
-    failed = {"failed": f"pid {job.pid} did not come to rest in time, and goes on"}
-    assert suspender()("lock", job.pid, 50) == failed
-
-
-def test_a_restore_without_room_is_refused_and_may_be_tried_again(
-    world: World, job: CudaProcess, suspender: Callable[..., Suspender]
-) -> None:
-    hands = suspender()
+    assert hands("lock", job.pid, 50) == {"failed": f"pid {job.pid} did not come to rest in time, and goes on"}
+    world.heal()
     hands("lock", job.pid, 1000)
     hands("checkpoint", job.pid)
     before, world[0].memory_used = world[0].memory_used, world[0].memory_total

@@ -8,15 +8,14 @@ import signal
 import pytest
 
 from fallow.actuators.process.tree import JobTree
-from fallow.core.process import Process
 from fallow.engine.machine.clock import SystemClock
 from fallow.readers.proc import Proc, Stat
 from tests.actuators.process.stage import LIMIT_S, job, play, wrapped
 
-HARD_TO_END = ["ignores_term", "five_deep", "double_fork", "storm", "starts_anew"]
+HARD_TO_END = ["ignores_term", "five_deep", "double_fork", "starts_anew", "first_thread_ended"]
 
 
-@pytest.mark.parametrize("name", HARD_TO_END)
+@pytest.mark.parametrize("name", [*HARD_TO_END, "orphan_of_an_ended_job"])
 def test_a_job_that_is_hard_to_end_leaves_nothing_behind(name: str) -> None:
     with play(wrapped("end", job(name))) as scene:
         assert scene.line() == "ready"
@@ -26,32 +25,17 @@ def test_a_job_that_is_hard_to_end_leaves_nothing_behind(name: str) -> None:
         assert scene.code() == 124
 
 
-def test_a_job_that_listens_is_only_asked() -> None:
-    with play(wrapped("end", job("ends_on_term"))) as scene:
+@pytest.mark.parametrize(("name", "asked"), [("ends_on_term", 1), ("stopped_child", 2)])
+def test_a_job_that_listens_is_only_asked_and_continued_to_hear_it(name: str, asked: int) -> None:
+    with play(wrapped("end", job(name))) as scene:
         assert scene.line() == "ready"
         scene.tell("end")
         assert scene.rest() == [
-            "wrapper: asked 1",
+            f"wrapper: asked {asked}",
             "wrapper: gone True",
             "wrapper: survivors []",
             "wrapper: ended Ended(code=3, by_signal=None)",
         ]
-
-
-def test_a_stopped_process_is_continued_so_that_it_hears_the_question() -> None:
-    with play(wrapped("end", job("stopped_child"))) as scene:
-        assert scene.line() == "ready"
-        scene.tell("end")
-        assert scene.rest()[:2] == ["wrapper: asked 2", "wrapper: gone True"]
-
-
-def test_a_job_that_has_ended_and_left_a_daemon_leaves_nothing_behind() -> None:
-    with play(wrapped("end", job("orphan_of_an_ended_job"))) as scene:
-        assert scene.line() == "ready"
-        scene.tell("end")
-        said = scene.rest()
-        assert "wrapper: survivors []" in said
-        assert said[-1] == "wrapper: ended Ended(code=0, by_signal=None)"
 
 
 def test_children_that_the_wrapper_had_before_are_not_the_jobs() -> None:
@@ -67,17 +51,6 @@ def test_children_that_the_wrapper_had_before_are_not_the_jobs() -> None:
         assert is_alive(stranger)
 
 
-def test_a_tree_that_we_did_not_start_ends_from_a_process_that_was_named() -> None:
-    with play(job("five_deep")) as scene:
-        assert scene.line() == "ready"
-        tree = named_tree(scene.wrapper.pid)
-        assert len(tree.living()) == 6
-        assert tree.has(tree.living()[-1].pid)
-        assert not tree.has(os.getpid())
-        assert tree.kill() == []
-        assert scene.rest() == []
-
-
 class CountedProc(Proc):
     """/proc, with the number of times that all processes were read."""
 
@@ -88,17 +61,19 @@ class CountedProc(Proc):
         return super().everybody()
 
 
-def test_a_job_of_many_named_processes_is_found_in_one_look_each_once_and_parents_first() -> None:
+def test_a_tree_of_named_processes_is_found_in_one_look_each_once_and_parents_first() -> None:
     """With a look for each of them, the stop of a job of 1,500 processes took a minute."""
     with play(job("five_deep")) as scene:
         assert scene.line() == "ready"
         line = named_tree(scene.wrapper.pid).living()
-        named = [Process(row.pid, row.birth) for row in (line[4], line[3], line[1])]
+        assert len(line) == 6
         proc = CountedProc()
+        named = [row.process for row in (line[4], line[3], line[1])]
         tree = JobTree(proc, named[0], SystemClock().monotonic_s, beside=named)
         assert [row.pid for row in tree.living()] == [row.pid for row in line[1:]]
         assert proc.looks == 1
         assert [tree.has(row.pid) for row in line] == [False] + [True] * 5
+        assert not tree.has(os.getpid())
         assert tree.kill() == []
         os.kill(line[0].pid, signal.SIGKILL)
         assert scene.rest() == []
@@ -115,17 +90,10 @@ def test_who_left_a_named_tree_after_it_was_seen_is_still_found() -> None:
         assert scene.rest() == []
 
 
-def test_a_process_that_only_looks_like_a_zombie_is_ended() -> None:
-    with play(wrapped("end", job("first_thread_ended"))) as scene:
-        assert scene.line() == "ready"
-        scene.tell("end")
-        assert "wrapper: survivors []" in scene.rest()
-
-
 def named_tree(pid: int) -> JobTree:
     stat = Proc().stat(pid)
     assert stat is not None
-    return JobTree(Proc(), Process(pid, stat.birth), SystemClock().monotonic_s)
+    return JobTree(Proc(), stat.process, SystemClock().monotonic_s)
 
 
 def is_alive(pid: int) -> bool:

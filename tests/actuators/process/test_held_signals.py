@@ -21,11 +21,12 @@ held.release()
 
 
 @pytest.mark.more
-def test_who_is_stopped_until_its_time_is_over_fetches_nothing_that_did_not_come() -> None:
-    """Python's own function returned a random signal then, which fallow would have sent to the job."""
+def test_signals_are_fetched_once_with_who_sent_them_and_none_that_never_came() -> None:
+    """Python's own function returns a random signal where it was stopped until its time was over."""
     with subprocess.Popen([sys.executable, "-c", WAITS], stdout=subprocess.PIPE, text=True) as waiting:
         assert waiting.stdout is not None
         assert waiting.stdout.readline() == "waits\n"
+        waiting.send_signal(signal.SIGUSR1)
         for _ in range(3):
             waiting.send_signal(signal.SIGSTOP)
             os.waitid(os.P_PID, waiting.pid, os.WSTOPPED)
@@ -33,14 +34,7 @@ def test_who_is_stopped_until_its_time_is_over_fetches_nothing_that_did_not_come
             waiting.send_signal(signal.SIGCONT)
         told = json.loads(waiting.stdout.read())
     assert waiting.returncode == 0
-    assert told
-    assert all(each == [signal.SIGCONT, True, os.getpid()] for each in told)
-
-
-@pytest.mark.more
-def test_a_signal_is_fetched_once_with_who_sent_it() -> None:
-    with subprocess.Popen([sys.executable, "-c", WAITS], stdout=subprocess.PIPE, text=True) as waiting:
-        assert waiting.stdout is not None
-        assert waiting.stdout.readline() == "waits\n"
-        waiting.send_signal(signal.SIGUSR1)
-        assert json.loads(waiting.stdout.read()) == [[signal.SIGUSR1, True, os.getpid()]]
+    sent = [[number, True, os.getpid()] for number in (signal.SIGUSR1, signal.SIGCONT)]
+    assert told[0] == sent[0]
+    assert told[1:]
+    assert all(each == sent[1] for each in told[1:])

@@ -1,99 +1,124 @@
-"""Taking the processes of a job off their GPUs and putting them back: all of them, or none."""
+"""Taking the processes of a job off their GPUs and putting them back: all of them, or none, and nobody else.
 
-import json
-import os
-import pathlib
+The driver takes bare numbers of processes: none is moved whose number belongs to another process by now.
+"""
+
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 
 import pytest
 
-from tests.conftest import Fallow
-from tests.cuda_process import CudaProcess
-from tests.standin import World
-
-MIB = 2**20
-RUNNING, CHECKPOINTED = 0, 2
-DO = """
-import json, sys
 from fallow.actuators.process import suspend
-from fallow.actuators.process.checkpoint import Checkpoint, CheckpointFailed
+from fallow.actuators.process.checkpoint import CheckpointFailed
 from fallow.core.process import Process
 from fallow.readers.proc import Proc
-processes = [Process(pid, Proc().stat(pid).birth) for pid in json.loads(sys.argv[2])]
-try:
-    getattr(suspend, sys.argv[1])(Checkpoint(), Proc(), processes)
-    print("done")
-except CheckpointFailed as error:
-    print(type(error).__name__, error)
-"""
-Do = Callable[[str], str]
+from tests.places import LIMIT_S
+
+Job = tuple["subprocess.Popen[bytes]", Process]
+
+
+class Driver:
+    """The driver: any number that it is given is that of a CUDA process. It writes down what it is told."""
+
+    def __init__(self) -> None:
+        self.states: dict[int, str] = {}
+        self.told: list[tuple[str, int]] = []
+        self.refuses: set[tuple[str, int]] = set()
+        self.before_lock: Callable[[int], None] = lambda _: None
+
+    def state(self, pid: int) -> str:
+        return self.states.get(pid, "running")
+
+    def lock(self, pid: int, _: int) -> None:
+        self.before_lock(pid)
+        self._do("lock", pid, "running", "locked")
+
+    def checkpoint(self, pid: int) -> None:
+        self._do("checkpoint", pid, "locked", "checkpointed")
+
+    def restore(self, pid: int) -> None:
+        self._do("restore", pid, "checkpointed", "locked")
+
+    def unlock(self, pid: int) -> None:
+        self._do("unlock", pid, "locked", "running")
+
+    def _do(self, step: str, pid: int, was: str, becomes: str) -> None:
+        if self.state(pid) != was or (step, pid) in self.refuses:
+            raise CheckpointFailed(f"{step} is refused")
+        self.told.append((step, pid))
+        self.states[pid] = becomes
 
 
 @pytest.fixture
-def jobs(world: World, library: pathlib.Path) -> Iterator[list[CudaProcess]]:
-    """Three processes with 10 MiB each on card 0."""
-    started = [CudaProcess(world.environ(library)) for _ in range(3)]
-    for process in started:
-        assert process("context()") == 0
-        assert process(f"take({10 * MIB})") > 0
-    yield started
-    for process in started:
-        process.kill()
+def jobs() -> Iterator[list[Job]]:
+    started = [subprocess.Popen(["sleep", "600"]) for _ in range(3)]
+    found = [(each, Proc().stat(each.pid)) for each in started]
+    yield [(each, stat.process) for each, stat in found if stat is not None]
+    for each in started:
+        each.kill()
+        each.wait(LIMIT_S)
 
 
-@pytest.fixture
-def do(fallow: Fallow, jobs: list[CudaProcess]) -> Do:
-    """Do something to all of them, and this process, which has no CUDA; what came of it."""
-    pids = json.dumps([os.getpid(), *(each.pid for each in jobs)])
-
-    def run(name: str) -> str:
-        words = [sys.executable, "-c", DO, name, pids]
-        environ = {**os.environ, **fallow.environ}
-        return subprocess.run(words, env=environ, capture_output=True, text=True, check=True).stdout.strip()
-
-    return run
+def test_all_are_taken_off_and_put_back_also_twice(jobs: list[Job]) -> None:
+    driver, processes = Driver(), [process for _, process in jobs]
+    for move, state in ((suspend.take_off, "checkpointed"), (suspend.put_back, "running")):
+        for _ in range(2):
+            move(driver, Proc(), processes)
+            assert suspend.states(driver, Proc(), processes) == dict.fromkeys(processes, state)
 
 
-def states(world: World, jobs: list[CudaProcess]) -> list[int | None]:
-    return [world.cuda_state(each.pid) for each in jobs]
-
-
-def test_all_are_taken_off_and_put_back_also_twice(world: World, jobs: list[CudaProcess], do: Do) -> None:
-    for _ in range(2):
-        assert do("take_off") == "done"
-        assert states(world, jobs) == [CHECKPOINTED] * 3
-    for _ in range(2):
-        assert do("put_back") == "done"
-        assert states(world, jobs) == [RUNNING] * 3
-
-
-@pytest.mark.parametrize("step", ["cuCheckpointProcessLock", "cuCheckpointProcessCheckpoint"])
-def test_what_fails_in_the_middle_leaves_all_running(
-    world: World, jobs: list[CudaProcess], do: Do, step: str
+@pytest.mark.parametrize(
+    ("step", "move", "before", "after"),
+    [
+        ("lock", suspend.take_off, "running", "running"),
+        ("checkpoint", suspend.take_off, "running", "running"),
+        ("restore", suspend.put_back, "checkpointed", "checkpointed"),
+    ],
+)
+def test_what_fails_in_the_middle_is_undone(
+    jobs: list[Job], step: str, move: Callable[..., None], before: str, after: str
 ) -> None:
-    world.fault(step, error=999)
-    assert do("take_off").startswith("CheckpointFailed")
-    assert states(world, jobs) == [RUNNING] * 3
+    driver, pids = Driver(), [process.pid for _, process in jobs]
+    driver.states = dict.fromkeys(pids, before)
+    driver.refuses = {(step, pids[1])}
+    with pytest.raises(CheckpointFailed) as failed:
+        move(driver, Proc(), [process for _, process in jobs])
+    assert type(failed.value) is CheckpointFailed
+    assert driver.states == dict.fromkeys(pids, after)
 
 
-def test_one_that_finds_no_room_takes_the_others_off_again(world: World, jobs: list[CudaProcess], do: Do) -> None:
-    assert do("take_off") == "done"
-    card = world[0]
-    before, card.memory_used = card.memory_used, card.memory_total - card.memory_reserved - 25 * MIB
-    assert "CUDA_ERROR_OUT_OF_MEMORY" in do("put_back")
-    assert states(world, jobs) == [CHECKPOINTED] * 3
-    card.memory_used = before
-    assert do("put_back") == "done"
+def test_what_can_be_neither_taken_off_nor_put_back_is_told_apart(jobs: list[Job]) -> None:
+    driver, processes = Driver(), [process for _, process in jobs]
+    driver.refuses = {("checkpoint", processes[1].pid), ("restore", processes[0].pid)}
+    with pytest.raises(suspend.StaysOff):
+        suspend.take_off(driver, Proc(), processes)
+    driver.refuses = set()
+    suspend.put_back(driver, Proc(), processes)
+    assert set(driver.states.values()) == {"running"}
 
 
-def test_what_can_be_neither_taken_off_nor_put_back_is_told_apart(
-    world: World, jobs: list[CudaProcess], do: Do
-) -> None:
-    world.fault("cuCheckpointProcessCheckpoint", error=999)
-    world.fault("cuCheckpointProcessUnlock", error=999)
-    assert do("take_off").startswith("StaysOff")
-    world.heal()
-    assert do("put_back") == "done"
-    assert states(world, jobs) == [RUNNING] * 3
+def test_who_has_the_number_of_a_process_that_ended_is_neither_parked_nor_woken(jobs: list[Job]) -> None:
+    driver, (_, same), (_, other), _ = Driver(), *jobs
+    before = Process(other.pid, other.birth - 1)
+    suspend.take_off(driver, Proc(), [before, same])
+    assert driver.told == [("lock", same.pid), ("checkpoint", same.pid)]
+    driver.states[other.pid] = "checkpointed"
+    assert suspend.states(driver, Proc(), [before]) == {}
+    suspend.put_back(driver, Proc(), [before, same])
+    assert driver.told[2:] == [("restore", same.pid), ("unlock", same.pid)]
+
+
+def test_who_gets_the_number_while_it_is_locked_is_let_go_and_left_out(jobs: list[Job]) -> None:
+    driver, (program, first), (_, second), _ = Driver(), *jobs
+
+    def end(pid: int) -> None:
+        if pid == first.pid:
+            program.kill()
+            program.wait(LIMIT_S)  # from here on the number is free
+
+    driver.before_lock = end
+    suspend.take_off(driver, Proc(), [first, second])
+    assert driver.told == [
+        *(("lock", first.pid), ("unlock", first.pid)),
+        *(("lock", second.pid), ("checkpoint", second.pid)),
+    ]
