@@ -10,16 +10,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from fallow.actuators.host import notice
 from fallow.actuators.host.hooks import DryRunHooks, SystemHooks
+from fallow.core.errors import WrongUsage
 from fallow.core.findings import Outcome
-from fallow.core.plain_text import as_plain
 from fallow.readers.accounts import account
 from tests.places import LIMIT_S
-from tests.policies.histories import modest
 
 # Apprise, where it is installed, imports modules that some Pythons are about to drop.
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
@@ -35,6 +32,7 @@ def hooks(**limits: float) -> SystemHooks:
         ("true", Outcome(True, "'true' ended well")),
         ("echo $WHAT", Outcome(True, "'echo' ended well; it said: gpu 3")),
         ("echo no disk; exit 3", Outcome(False, "'echo' ended with exit code 3; it said: no disk")),
+        ("timeout 60 yes", Outcome(False, "'timeout' was killed because it printed more than 1 MiB")),
         ("kill -KILL $$", Outcome(False, "'kill' died of SIGKILL")),
     ],
 )
@@ -85,15 +83,11 @@ def serving() -> Iterator[tuple[str, "queue.SimpleQueue[object]"]]:
 
 def test_a_plain_web_address_gets_json_with_a_text_that_chats_show() -> None:
     with serving() as (address, got):
-        outcome = hooks().notify(f"{address}/hook?token=secret", "GPU 3 lies fallow", "for 30 min")
-        assert outcome == Outcome(True, "told http://127.0.0.1/…")
+        urls = [f"{address}/hook?token=secret", f"{address}/broken"]
+        good, bad = notice.send(os.environ, urls, "GPU 3 lies fallow", "for 30 min")
+        assert good == Outcome(True, "told http://127.0.0.1/…")
+        assert bad == Outcome(False, "could not tell http://127.0.0.1/…: HTTP Error 500: Internal Server Error")
         assert got.get() == {"title": "GPU 3 lies fallow", "text": "GPU 3 lies fallow: for 30 min"}
-
-
-def test_a_server_that_fails_is_told_without_the_secrets_of_its_address() -> None:
-    with serving() as (address, _):
-        outcome = hooks().notify(f"{address}/broken", "title", "text")
-    assert outcome == Outcome(False, "could not tell http://127.0.0.1/…: HTTP Error 500: Internal Server Error")
 
 
 def test_a_server_that_never_answers_is_not_waited_for() -> None:
@@ -104,20 +98,13 @@ def test_a_server_that_never_answers_is_not_waited_for() -> None:
     assert "Connection refused" in outcomes[1].words, "the others have been tried"
 
 
-@pytest.mark.parametrize("url", ["pigeon://token/of/somebody", "nonsense", "http://[broken"])
-def test_an_address_that_nobody_knows_is_told_without_its_secrets(url: str) -> None:
-    outcome = hooks().notify(url, "title", "text")
-    assert not outcome.ok
-    assert "somebody" not in outcome.words
-
-
-def test_what_apprise_knows_goes_through_apprise() -> None:
-    with serving() as (address, got):
-        outcome = hooks().notify(address.replace("http://", "json://"), "GPU 3 lies fallow", "for 30 min")
-        assert outcome == Outcome(True, "told json://…")
-        message = got.get()
-    assert isinstance(message, dict)
-    assert (message["title"], message["message"]) == ("GPU 3 lies fallow", "for 30 min")
+def test_an_address_that_nobody_knows_is_refused_without_its_secrets() -> None:
+    urls = ["pigeon://token/of/somebody", "nonsense", "http://[broken", "json://somebody@example.org"]
+    *refused, known = notice.refusals(os.environ, urls)
+    assert known is None
+    for why in refused:
+        assert isinstance(why, WrongUsage)
+        assert "somebody" not in str(why)
 
 
 def test_what_others_wrote_is_plain_text_to_every_service() -> None:
@@ -131,18 +118,6 @@ def test_what_others_wrote_is_plain_text_to_every_service() -> None:
         assert not set("@<>[]`*\u202e\x1b") & set(part)
         assert "://" not in part
         assert "everyone" in part, "it can still be read"
-
-
-@modest
-@given(st.text())
-def test_nothing_that_is_defused_means_anything_to_a_program(text: str) -> None:
-    """V13"""
-    plain = as_plain(text)
-    assert plain.isprintable()
-    assert not set("@<>[]`*") & set(plain)
-    assert "://" not in plain
-    assert len(plain) <= 2000
-    assert as_plain(plain) == plain
 
 
 def test_a_dry_run_only_says_what_it_would_do() -> None:

@@ -2,12 +2,11 @@
 
 import os
 import pathlib
-from collections.abc import Callable
 
 import pytest
 
 from fallow.actuators.host.power import DryRunPower, PowerAction, SystemPower
-from fallow.actuators.host.write_terminals import write_to
+from fallow.core.findings import Outcome
 
 SHUTDOWN, REBOOT = PowerAction.SHUTDOWN, PowerAction.REBOOT
 
@@ -21,7 +20,7 @@ class Machine:
         self.calls = folder / "calls"
         self.environ = {"PATH": str(self.bin), "CALLS": str(self.calls)}
 
-    def has(self, name: str, then: str = "exit 0") -> None:
+    def has(self, name: str, then: str = "") -> None:
         program = self.bin / name
         program.write_text(f'#!/bin/sh\necho "{name}${{*:+ }}$*$(/bin/cat)" >> "$CALLS"\n{then}\n')
         program.chmod(0o755)
@@ -38,30 +37,33 @@ def machine(tmp_path: pathlib.Path) -> Machine:
     return Machine(tmp_path)
 
 
-@pytest.mark.parametrize(("action", "words"), [(SHUTDOWN, "systemctl poweroff"), (REBOOT, "systemctl reboot")])
-def test_systemctl_is_called_once_with_the_right_words(machine: Machine, action: PowerAction, words: str) -> None:
-    machine.has("systemctl")
-    machine.has("shutdown")
-    outcome = machine.power().do(action, "no work for 30 min")
-    assert outcome.ok
-    assert outcome.words == f"{words}: no work for 30 min"
-    assert machine.called() == [words]
+NO_COMMAND = "there is neither systemctl nor shutdown on the PATH"
 
 
-@pytest.mark.parametrize(("action", "option"), [(SHUTDOWN, "-h"), (REBOOT, "-r")])
-def test_without_systemctl_shutdown_is_called(machine: Machine, action: PowerAction, option: str) -> None:
-    machine.has("shutdown")
-    assert machine.power().do(action, "no work").ok
-    assert machine.called() == [f"shutdown {option} now no work"]
-
-
-def test_a_failure_is_told_and_nothing_else_is_tried(machine: Machine) -> None:
-    machine.has("systemctl", "echo Access denied >&2; exit 1")
-    machine.has("shutdown")
-    outcome = machine.power().do(SHUTDOWN, "no work")
-    assert not outcome.ok
-    assert outcome.words == "could not turn the machine off: systemctl says: Access denied"
-    assert machine.called() == ["systemctl poweroff"]
+@pytest.mark.parametrize(
+    ("programs", "action", "words", "called"),
+    [
+        ({"systemctl": "", "shutdown": ""}, SHUTDOWN, "systemctl poweroff: no work", ["systemctl poweroff"]),
+        ({"systemctl": "", "shutdown": ""}, REBOOT, "systemctl reboot: no work", ["systemctl reboot"]),
+        ({"shutdown": ""}, SHUTDOWN, "shutdown -h: no work", ["shutdown -h now no work"]),
+        ({"shutdown": ""}, REBOOT, "shutdown -r: no work", ["shutdown -r now no work"]),
+        (
+            {"systemctl": "echo Access denied >&2; exit 1", "shutdown": ""},
+            SHUTDOWN,
+            "could not turn the machine off: systemctl says: Access denied",
+            ["systemctl poweroff"],
+        ),
+        ({}, SHUTDOWN, f"could not turn the machine off: {NO_COMMAND}", []),
+    ],
+)
+def test_one_program_is_called_once_with_the_right_words(
+    machine: Machine, programs: dict[str, str], action: PowerAction, words: str, called: list[str]
+) -> None:
+    for name, then in programs.items():
+        machine.has(name, then)
+    outcome = machine.power().do(action, "no work")
+    assert outcome == Outcome(not words.startswith("could not"), words)
+    assert machine.called() == called
 
 
 def test_a_dry_run_calls_nothing(machine: Machine) -> None:
@@ -74,16 +76,11 @@ def test_a_dry_run_calls_nothing(machine: Machine) -> None:
     assert machine.called() == []
 
 
-def test_a_machine_without_the_programs_says_so_at_the_start(machine: Machine) -> None:
-    why = "there is neither systemctl nor shutdown on the PATH"
-    way = "add the folder of one of them to the PATH"
-    assert str(machine.power().can(SHUTDOWN)) == f"cannot turn the machine off: {why}; {way}"
-    assert str(DryRunPower(machine.power()).can(REBOOT)) == f"cannot restart the machine: {why}; {way}"
-    assert machine.power().do(SHUTDOWN, "no work").words == f"could not turn the machine off: {why}"
-
-
 @pytest.mark.as_root
-def test_root_can(machine: Machine) -> None:
+def test_what_cannot_be_done_is_known_at_the_start(machine: Machine) -> None:
+    way = "add the folder of one of them to the PATH"
+    assert str(machine.power().can(SHUTDOWN)) == f"cannot turn the machine off: {NO_COMMAND}; {way}"
+    assert str(DryRunPower(machine.power()).can(REBOOT)) == f"cannot restart the machine: {NO_COMMAND}; {way}"
     machine.has("systemctl")
     assert machine.power().can(SHUTDOWN) is None
     assert machine.called() == []
@@ -106,54 +103,31 @@ def test_others_can_if_logind_lets_them(open_folder: pathlib.Path, busctl: str |
     machine.has("systemctl")
     if busctl is not None:
         machine.has("busctl", busctl)
-    answer = as_nobody(lambda: str(machine.power().can(SHUTDOWN)))
+    os.seteuid(65534)
+    try:
+        answer = machine.power().can(SHUTDOWN)
+    finally:
+        os.seteuid(0)
     told = f"not permitted to turn the machine off: {why}; run as root, or permit it with polkit"
-    assert answer == ("None" if why is None else told)
+    assert str(answer) == ("None" if why is None else told)
     assert all(call.startswith("busctl call") for call in machine.called())
 
 
-def as_nobody(ask: Callable[[], str | None]) -> str | None:
-    os.seteuid(65534)
-    try:
-        return ask()
-    finally:
-        os.seteuid(0)
-
-
-def test_an_announcement_goes_through_wall(machine: Machine) -> None:
-    machine.has("wall")
-    assert machine.power().announce("off in 60 s, `fallow protect` stops it").ok
-    assert machine.called() == ["wallfallow: off in 60 s, `fallow protect` stops it"], "on its stdin"
-
-
-def test_what_others_wrote_reaches_no_terminal_raw(machine: Machine) -> None:
+def test_what_is_announced_goes_through_wall_or_to_terminals_and_never_raw(machine: Machine) -> None:
     """V13 and Weak: a reason of somebody else's is part of what is announced."""
     bait = "held by eve: \x1b[2J\x07\u202egnihton\nfallow: all is well\r\x9b31m"
-    machine.has("wall")
-    machine.power().announce(bait)
-    (said,) = machine.called()
+    assert machine.power().announce(bait).words == "no terminal could be written to"
     ours, terminal = os.openpty()
     try:
-        write_to([os.ttyname(terminal)], bait)
+        told = machine.power((os.ttyname(terminal), "/dev/no-such-terminal")).announce(bait)
+        assert told == Outcome(True, f"announced on {os.ttyname(terminal)}")
         shown = os.read(ours, 1000).decode().strip("\r\n")
     finally:
         os.close(ours)
         os.close(terminal)
-    for line in (said, shown):
-        assert line.isprintable(), line
-
-
-def test_without_wall_an_announcement_is_written_to_the_terminals(machine: Machine) -> None:
-    ours, terminal = os.openpty()
-    try:
-        outcome = machine.power((os.ttyname(terminal), "/dev/no-such-terminal")).announce("off in 60 s")
-        assert outcome.ok
-        assert outcome.words == f"announced on {os.ttyname(terminal)}"
-        assert b"fallow: off in 60 s" in os.read(ours, 1000)
-    finally:
-        os.close(ours)
-        os.close(terminal)
-
-
-def test_an_announcement_that_reaches_nobody_is_told(machine: Machine) -> None:
-    assert machine.power().announce("off in 60 s").words == "no terminal could be written to"
+    machine.has("wall")
+    assert machine.power().announce(bait).ok
+    (said,) = machine.called()
+    assert said == f"wall{shown}", "on its stdin"
+    assert shown.startswith("fallow: held by eve")
+    assert shown.isprintable()

