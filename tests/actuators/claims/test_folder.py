@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from fallow.actuators.claims.folder import ClaimFolder, FileRefused, folder_path
-from fallow.core.errors import NotPermitted
+from fallow.core.errors import NotPermitted, WrongUsage
 from tests.actuators.claims.test_users import ADA
 
 
@@ -79,6 +79,8 @@ def test_looking_at_a_file_that_nobody_made_makes_none(tmp_path: pathlib.Path) -
 
 def test_the_folder_hangs_on_the_machine_and_not_on_who_asks(monkeypatch: pytest.MonkeyPatch) -> None:
     assert folder_path({"FALLOW_CLAIM_DIR": "/somewhere"}) == "/somewhere"
+    with pytest.raises(WrongUsage, match="relative"):
+        folder_path({"FALLOW_CLAIM_DIR": "somewhere"})
     there = os.path.isdir("/run/lock")
     everybodys = there and stat.S_IMODE(os.stat("/run/lock").st_mode) & 0o1777 == 0o1777
     expected = "/run/lock/fallow" if everybodys or os.path.isdir("/run/lock/fallow") else "/tmp/fallow-claims"

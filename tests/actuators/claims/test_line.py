@@ -1,17 +1,13 @@
 """Launches that wait get their GPUs in order of arrival, and picks at once get different GPUs."""
 
-import os
 import pathlib
 import subprocess
 from collections.abc import Callable
-from pwd import getpwuid
 
 from tests.conftest import Fallow
 from tests.places import LIMIT_S
 from tests.standin import World
 from tests.waiting import end
-
-USER = getpwuid(os.getuid()).pw_name
 
 
 def blocked(fallow: Fallow, *words: str) -> subprocess.Popen[str]:
@@ -49,49 +45,6 @@ def test_16_picks_at_once_on_16_free_cards_give_16_cards(make_world: Callable[..
     picks = [fallow.start("pick") for _ in range(16)]
     cards = [pick.communicate(timeout=LIMIT_S)[0].strip() for pick in picks]
     assert sorted(cards, key=int) == [str(index) for index in range(16)]
-
-
-def test_a_pick_avoids_what_was_picked_moments_ago_only_while_it_can(
-    make_world: Callable[..., World], fallow: Fallow
-) -> None:
-    make_world(cards=2)
-    first, second, third = (fallow("pick").stdout for _ in range(3))
-    assert {first, second} == {"0\n", "1\n"}
-    assert third in (first, second)
-
-
-def test_who_waits_for_another_card_does_not_stand_in_the_way(
-    make_world: Callable[..., World], fallow: Fallow
-) -> None:
-    make_world(cards=2)
-    blocker = blocked(fallow, "--gpus", "0")
-    waiting = in_line(fallow, "--gpus", "0", "--", "true")
-    assert fallow("run", "--gpus", "1", "--", "true").returncode == 0
-    blocker.communicate("\n", timeout=LIMIT_S)
-    waiting.communicate(timeout=LIMIT_S)
-    assert waiting.returncode == 0
-
-
-def test_who_does_not_wait_does_not_jump_the_line(make_world: Callable[..., World], fallow: Fallow) -> None:
-    world = make_world(cards=2)
-    world[1].utilization = 50
-    waiting = fallow.start("run", "-n", "2", "--wait", "--", "true")
-    assert waiting.stderr is not None
-    assert "waiting for 2 GPUs, first in line" in waiting.stderr.readline()
-    impatient = fallow("run", "--", "true")
-    assert impatient.returncode == 75
-    assert f"pid {waiting.pid} (root: true) came earlier and waits for it" in impatient.stderr.replace(USER, "root")
-    world[1].utilization = 0
-    waiting.communicate(timeout=LIMIT_S)
-    assert waiting.returncode == 0
-
-
-def test_a_wait_that_runs_out_says_so(make_world: Callable[..., World], fallow: Fallow) -> None:
-    make_world(cards=1)[0].utilization = 99
-    done = fallow("run", "--wait", "200ms", "--", "true")
-    assert done.returncode == 75
-    assert "after waiting" in done.stderr
-    assert "GPU 0: utilization 99% is above 0%" in done.stderr
 
 
 def test_a_released_card_wakes_the_line_at_once_and_not_at_the_next_poll(

@@ -67,10 +67,3 @@ def test_a_job_that_is_woken_wakes_no_launch_while_it_looks_for_fillers(world: W
         assert not watch.wait(0.0)
     assert watch.wait(0.0), "its claim has ended"
     watch.close()
-
-
-def test_a_pick_reserves_a_gpu_though_nobody_has_made_its_file(world: World) -> None:
-    assert len(pick(world, Request(Wanted(count=1)))) == 1
-    assert len(pick(world, Request(Wanted(count=1)))) == 1
-    first, second = (world.folder.peek(uuid) for uuid in UUIDS)
-    assert None not in (first, second), "two picks have reserved two GPUs"

@@ -26,14 +26,7 @@ def held(fallow: Fallow, *words: str) -> subprocess.Popen[str]:
     return job
 
 
-def test_a_launch_that_needs_a_lost_card_does_not_shut_the_others_out(world: World, fallow: Fallow) -> None:
-    world.fault("*", card=3, error=15)
-    done = fallow("run", "-n", "8", "--wait", "--", "true")
-    assert done.returncode == 75
-    assert "GPU 3: the GPU is lost" in done.stderr
-
-
-def test_the_line_is_visible_and_who_is_stopped_in_it_keeps_nobody_waiting(simulated: Fallow) -> None:
+def test_the_line_is_visible(simulated: Fallow) -> None:
     job = held(simulated, "--gpus", "0")
     waiting = simulated.start("run", "--gpus", "0", "--wait", "--", "echo", "mine")
     assert waiting.stderr is not None
@@ -41,10 +34,7 @@ def test_the_line_is_visible_and_who_is_stopped_in_it_keeps_nobody_waiting(simul
     gpu = json.loads(simulated("status", "--json", "0").stdout)["gpus"][0]
     assert gpu["waiting"] == 1
     assert "1 waiting for it" in simulated("status", "-l", "0").stdout
-    waiting.send_signal(signal.SIGSTOP)
     job.communicate("\n", timeout=LIMIT_S)
-    assert simulated("run", "--gpus", "0", "--", "true").returncode == 0
-    waiting.send_signal(signal.SIGCONT)
     assert waiting.communicate(timeout=LIMIT_S)[0] == "mine\n"
 
 
@@ -80,9 +70,3 @@ def test_claims_that_cannot_be_read_show_in_the_table(simulated: Fallow, tmp_pat
     assert "claim unknown" in done.stdout
     assert "none available, " in done.stdout, "unknown is never idle"
     assert "who has claimed it is unknown" in simulated("status", "-l").stdout
-
-
-def test_a_claim_folder_that_depends_on_where_one_stands_is_refused(simulated: Fallow) -> None:
-    done = simulated("pick", FALLOW_CLAIM_DIR="claims")
-    assert done.returncode == 2
-    assert "relative" in done.stderr
