@@ -29,6 +29,7 @@ from fallow.engine.jobs.perform import HostActuators, host_actuators
 from fallow.engine.machine.world import World
 from fallow.interfaces.cli.main import main
 from fallow.readers.accounts import run_as
+from fallow.readers.proc import Proc
 from tests.places import NO_DAEMON
 from tests.scripted import RecordedActions, ScriptedGpu, ScriptedProc, ScriptedWorld
 
@@ -183,15 +184,17 @@ class ManualClock:
 class Machine:
     """A machine with scripted GPUs, and a daemon on it once it is configured."""
 
-    def __init__(self, folder: pathlib.Path, gpus: int = 2) -> None:
+    def __init__(self, folder: pathlib.Path, gpus: int = 2, proc: Proc | None = None) -> None:
+        """`proc`: the real one, for a test in which the processes are the point; else they are scripted."""
         self.folder = folder
         self.clock = ManualClock()
         self.done: list[str] = []
         """All that reached the world, in order: signals, power, commands, notices and fillers."""
         self.told: list[str] = []
         self.proc = ScriptedProc(folder / "proc", self.done.append)
-        self.gpus = [ScriptedGpu(index, self.proc) for index in range(gpus)]
-        self.world = ScriptedWorld(folder, self.clock, self.proc, self.gpus)
+        shown = self.proc if proc is None else proc
+        self.gpus = [ScriptedGpu(index, shown) for index in range(gpus)]
+        self.world = ScriptedWorld(folder, self.clock, shown, self.gpus)
         self.actions = RecordedActions(self.done.append)
         self._file = folder / "fallow.toml"
         self._publisher = Publisher()

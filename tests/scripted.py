@@ -108,10 +108,17 @@ class ScriptedProc(Proc):
                 self.end(pid)
 
 
+class ProcOnTheHost(Proc):
+    """The real /proc, as if its pids were the driver's in whatever namespace the tests run."""
+
+    def in_pid_namespace_of_its_own(self) -> bool:
+        return False
+
+
 class ScriptedGpu:
     """One GPU that shows what the test says."""
 
-    def __init__(self, index: int, proc: ScriptedProc) -> None:
+    def __init__(self, index: int, proc: Proc) -> None:
         self._proc = proc
         self._loads: dict[int, tuple[float, int]] = {}
         self._shown = Gpu(
@@ -134,6 +141,7 @@ class ScriptedGpu:
     def held_by(self, pid: int, *, load: float = 0.0, memory: int = 2 * GIB, **how: object) -> None:
         """Let a process hold the GPU, with this load from now on. It is started as `how` says, if it is not there."""
         if self._proc.stat(pid) is None:
+            assert isinstance(self._proc, ScriptedProc), f"there is no process {pid}"
             self._proc.start(pid, **how)  # type: ignore[arg-type]
         self._loads[pid] = (load, memory)
 
@@ -284,7 +292,7 @@ class RecordedActions:
 class ScriptedWorld(World):
     """A world of scripted GPUs and processes, in folders of its own, where nobody is at a terminal."""
 
-    def __init__(self, folder: pathlib.Path, clock: Clock, proc: ScriptedProc, gpus: Sequence[ScriptedGpu]) -> None:
+    def __init__(self, folder: pathlib.Path, clock: Clock, proc: Proc, gpus: Sequence[ScriptedGpu]) -> None:
         places = {"CLAIM_DIR": "claims", "STATE_DIR": "state", "DEVICES": "dev", "SOCKET": "fallow.sock"}
         environ = {f"FALLOW_{name}": str(folder / place) for name, place in places.items()}
         super().__init__({"PATH": os.environ["PATH"], **environ}, clock=clock)

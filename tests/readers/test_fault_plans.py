@@ -127,6 +127,8 @@ def check_status(world: World, plan: list[Fault], code: int, out: str, err: str)
                 card.temperature_c,
             )
             assert gpu["activity"] == ("busy" if gpu["index"] == 0 else "free")
+        if gpu["index"] == 0:
+            assert gpu["activity"] in ("busy", "unknown"), "a process works there"
         if gpu["index"] in lost(plan):
             event("a lost card")
             assert gpu["activity"] == "unknown"

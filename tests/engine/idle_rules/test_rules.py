@@ -1,115 +1,182 @@
-"""What idle rules do to the processes of a scripted machine, and what they leave alone."""
+"""Idle rules on people's processes: who is warned, asked and killed, and who is left alone."""
 
-import grp
 import os
-import pathlib
 import signal
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
 from fallow.core.board import outlook_on
 from fallow.core.gpu import Holder
-from fallow.core.protections import OneGpu, OneProcess
+from fallow.core.ports import Depth
 from fallow.core.unknown import Unknown
-from fallow.core.value import fields
-from tests.core.gpus import GIB
+from fallow.engine.idle_rules.gpu_jobs import JobFinder
+from fallow.engine.owners.known import KnownOwners
 from tests.harness import Machine
 from tests.places import ME
-from tests.policies.loads import HOLDS, SPINS, card
+from tests.policies.loads import HOLDS, SPINS, Load, card
+from tests.scripted import GIB
+from tests.waiting import until
 
-JOB, OTHER, LAUNCHER, BELOW = 4711, 4712, 4000, 4800
-RULE = """
-[[idle]]
-name = "forgotten"
-act = true
-idle_for = "20s"
-warmup = "5s"
-warn_before = "10s"
-grace = "5s"
-"""
-HANGS = "[[idle]]\nname = 'hangs'\nstuck_for = '30s'\n"
+JOB, OTHER, SHELL = 4711, 4712, 4700
+TIMES = "idle_for = '20s'\nwarmup = '5s'\nwarn_before = '10s'\ngrace = '5s'\n"
+RULE = f"[[idle]]\nname = 'forgotten'\nact = true\n{TIMES}"
+WARN_S, ASK_S, KILL_S = 15, 25, 30
 
 
-@pytest.fixture
-def large(tmp_path: pathlib.Path) -> Iterator[Machine]:
-    made = Machine(tmp_path, 4)
-    yield made
-    made.close()
+def test_a_job_that_idles_is_warned_then_asked_then_gone(machine: Machine) -> None:
+    machine.gpu(0).held_by(JOB)
+    machine.configure(RULE)
+    machine.pass_(seconds=60)
+    assert machine.steps() == ["warn at 0:00:15", "ask at 0:00:25"]
+    assert machine.done == [f"SIGTERM to {JOB}"]
+    assert machine.told[0].endswith(f"job {JOB} (python) will be stopped in 10s unless it works")
+    assert "nobody of it is left" in machine.told[-1]
+    assert [(event.kind, event.finding) for event in machine.events(f"pid:{JOB}")] == [
+        ("verdict", "idle"),
+        ("action", "warn that the job will be asked to end in 10s"),
+        ("outcome", "warn that the job will be asked to end in 10s"),
+        ("verdict", "idle"),
+        ("action", "ask the job to end with SIGTERM"),
+        ("outcome", "ask the job to end with SIGTERM"),
+        ("outcome", "stopped"),
+    ]
+    assert {event.step for event in machine.events() if event.rule == "forgotten"} >= {"warn", "ask", "stopped"}
+    assert dict(machine.board.counts.actions) == {("warn", "done"): 1, ("ask", "done"): 1}
 
 
-def untouched(machine: Machine) -> bool:
-    """Whether nobody was even warned."""
-    return machine.done == [] and not machine.said("will be stopped")
+def test_one_that_hears_nothing_is_killed_after_its_grace(machine: Machine) -> None:
+    machine.gpu(0).held_by(JOB, ignores=[signal.SIGTERM])
+    machine.configure(RULE)
+    machine.pass_(seconds=60)
+    assert machine.steps() == ["warn at 0:00:15", "ask at 0:00:25", "kill at 0:00:30"]
+    assert machine.done == [f"SIGTERM to {JOB}", f"SIGKILL to {JOB}"]
+
+
+def test_one_that_survives_sigkill_is_named_and_blocks_nothing(machine: Machine) -> None:
+    machine.gpu(0).held_by(JOB, ignores=[signal.SIGTERM, signal.SIGKILL])
+    machine.gpu(1).held_by(OTHER, session=OTHER)
+    machine.configure(RULE)
+    machine.pass_(seconds=60)
+    assert machine.done[:2] == [f"SIGTERM to {JOB}", f"SIGTERM to {OTHER}"]
+    assert machine.said("could not be ended: ")
+
+
+def test_one_that_gives_its_gpu_back_when_asked_may_live_on(machine: Machine) -> None:
+    machine.gpu(0).held_by(JOB, ignores=[signal.SIGTERM])
+    machine.configure(RULE)
+    machine.pass_(seconds=ASK_S)
+    machine.gpu(0).left_by(JOB)
+    machine.pass_(seconds=60)
+    assert machine.done == [f"SIGTERM to {JOB}"]
+    assert "it gave its GPUs back" in machine.told[-1]
+
+
+def test_work_takes_the_warning_back_and_the_time_begins_again(machine: Machine) -> None:
+    machine.gpu(0).held_by(JOB)
+    machine.configure(RULE)
+    machine.pass_(seconds=18)
+    machine.gpu(0).held_by(JOB, load=1.0)
+    machine.pass_(seconds=1)
+    machine.gpu(0).held_by(JOB, load=0.0)
+    machine.pass_(seconds=40)
+    steps = [step.partition(" at ")[0] for step in machine.steps()]
+    assert steps == ["warn", "cancel_warning", "warn", "ask"]
+    assert machine.steps()[-1] == "ask at 0:00:39"
 
 
 def test_a_rule_that_only_reports_never_signals_and_reports_once(machine: Machine) -> None:
     machine.gpu(0).held_by(JOB)
     machine.configure(RULE.replace("act = true\n", ""))
     machine.pass_(minutes=5)
-    assert [line for line in machine.told if "is idle for 20s" in line] == [machine.told[-1]]
+    assert machine.done == []
+    (line,) = machine.told
+    assert "is idle for 20s" in line
     assert [event.kind for event in machine.events()] == ["verdict"]
-    assert untouched(machine)
     machine.gpu(0).held_by(JOB, load=0.5)
     machine.pass_(seconds=1)
     assert machine.events()[-1].finding == "goes on"
 
 
+UNREADABLE = Unknown("the driver does not say")
+
+
 @pytest.mark.parametrize(
     "missing",
     [
-        {"holders": Unknown("the driver does not say")},
+        {"holders": UNREADABLE},
         {"trouble": "the GPU is lost"},
-        {"uuid": Unknown("no answer")},
-        {"holders": Unknown("no answer"), "uuid": Unknown("no answer"), "trouble": "it does not answer"},
+        {"uuid": UNREADABLE},
+        {"holders": UNREADABLE, "uuid": UNREADABLE, "trouble": "it does not answer"},
     ],
 )
-def test_a_card_of_which_nobody_knows_who_works_there_stops_every_clock(
-    machine: Machine, missing: dict[str, Any]
+def test_a_gpu_of_which_nobody_knows_who_works_there_stops_every_clock(
+    machine: Machine, missing: dict[str, object]
 ) -> None:
-    machine.gpu(0).held_by(JOB)
-    machine.gpu(1).held_by(JOB, load=0.9)
-    machine.gpu(1).shows(utilization=Unknown("no"), recent=Unknown("no"), memory=Unknown("no"), **missing)
+    for index, load in enumerate((0.0, 0.9)):
+        machine.gpu(index).held_by(JOB, load=load)
+    machine.gpu(1).unknown("no")
+    machine.gpu(1).shows(holders=(Holder(JOB, GIB, utilization=0.9),))
+    machine.gpu(1).shows(**missing)
     machine.configure(RULE)
-    machine.pass_(seconds=200)
-    assert untouched(machine)
+    machine.pass_(minutes=3)
+    assert machine.done == []
+    assert not machine.said("rule forgotten")
 
 
-def test_a_card_that_falls_off_the_bus_takes_no_work_with_it(machine: Machine) -> None:
-    machine.gpu(0).held_by(JOB)
-    machine.gpu(1).held_by(JOB, load=0.9)
+def test_a_gpu_that_falls_off_the_bus_takes_no_work_with_it(machine: Machine) -> None:
+    for index, load in enumerate((0.0, 0.9)):
+        machine.gpu(index).held_by(JOB, load=load)
     machine.configure(RULE)
     machine.pass_(seconds=5)
     machine.gpu(1).is_there = False
-    machine.pass_(seconds=200)
-    assert untouched(machine), "it was on the card that cannot be seen now"
+    machine.pass_(minutes=3)
+    assert machine.done == [], "it was on the GPU that cannot be seen now"
 
 
 @pytest.mark.parametrize("protect", [f"users = ['{ME}']", "commands = ['train.py']", "commands = ['*train*']"])
-def test_who_is_protected_is_never_even_warned(machine: Machine, protect: str) -> None:
+def test_who_is_protected_by_the_config_is_never_even_warned(machine: Machine, protect: str) -> None:
     machine.gpu(0).held_by(JOB)
     machine.configure(f"{RULE}[protect]\n{protect}\n")
-    machine.pass_(seconds=200)
-    assert untouched(machine)
+    machine.pass_(minutes=3)
+    assert (machine.done, machine.told) == ([], [])
 
 
 def test_a_protected_command_below_the_holder_protects_it(machine: Machine) -> None:
     machine.gpu(0).held_by(JOB)
-    machine.proc.start(BELOW, command="sleep 100", parent=JOB)
+    machine.proc.start(OTHER, command="sleep 100", parent=JOB, session=JOB)
     machine.configure(f"{RULE}[protect]\ncommands = ['sleep']\n")
-    machine.pass_(seconds=200)
-    assert untouched(machine)
+    machine.pass_(minutes=3)
+    assert machine.done == []
     (refusal,) = [event for event in machine.events() if event.kind == "refusal"]
-    assert "runs sleep, and [protect] commands has 'sleep'" in refusal.because
+    assert "runs sleep, and [protect] commands has 'sleep'" in refusal.because, "it is written down once"
 
 
-def test_a_hold_is_respected_for_as_long_as_it_lasts(machine: Machine) -> None:
+def test_a_process_of_another_user_below_a_job_of_root_protects_it(machine: Machine) -> None:
+    machine.gpu(0).held_by(JOB, user="root")
+    machine.proc.start(OTHER, user="ada", parent=JOB, session=JOB)
+    machine.configure(RULE)
+    machine.pass_(minutes=3)
+    assert machine.done == []
+    assert "is ada's, not root's" in machine.events()[-1].because
+
+
+def test_groups_protect_their_members_and_those_whose_groups_nobody_knows(machine: Machine) -> None:
+    """Root is in its primary group, the user `daemon` is not, and one user has no account to look up."""
+    machine.gpu(0).held_by(JOB, user="root")
+    machine.gpu(1).held_by(OTHER, user="daemon")
+    machine.gpu(0).held_by(JOB + 5, user="61001")
+    machine.configure(f"{RULE}[protect]\ngroups = ['root']\n")
+    machine.pass_(minutes=2)
+    assert machine.done == [f"SIGTERM to {OTHER}"]
+    assert len([line for line in machine.told if "those of 61001 are unknown" in line]) == 1
+
+
+def test_a_protection_is_respected_for_as_long_as_it_lasts(machine: Machine) -> None:
     machine.gpu(0).held_by(JOB)
     machine.configure(RULE)
     machine.pass_(seconds=20)
-    until_s = machine.clock.wall_s() + 3600.0
-    number = machine.world.protections.place(OneGpu(machine.gpu(0).uuid), until_s, "mine")
+    number = machine.protect(f"gpu:{machine.gpu(0).uuid}")
     machine.pass_(seconds=100)
     assert machine.said("goes on: ")
     assert machine.done == []
@@ -121,149 +188,250 @@ def test_a_hold_is_respected_for_as_long_as_it_lasts(machine: Machine) -> None:
     assert machine.done == [f"SIGTERM to {JOB}"]
 
 
-def test_a_hold_after_the_asking_spares_who_is_left(machine: Machine) -> None:
+def test_a_protection_after_the_asking_spares_who_is_left(machine: Machine) -> None:
     machine.gpu(0).held_by(JOB, ignores=[signal.SIGTERM])
     machine.configure(RULE)
-    machine.pass_(seconds=27)
+    machine.pass_(seconds=ASK_S + 1)
     stat = machine.proc.stat(JOB)
     assert stat is not None
-    machine.world.protections.place(OneProcess(JOB, stat.birth), machine.clock.wall_s() + 3600.0, "mine")
+    machine.protect(f"pid:{JOB}@{stat.birth}")
     machine.pass_(seconds=100)
     assert machine.done == [f"SIGTERM to {JOB}"]
 
 
-def test_no_more_are_ended_than_the_limit_allows(large: Machine) -> None:
-    large.proc.start(LAUNCHER, command="jupyter-lab")
-    kernels = range(JOB, JOB + 4)
-    for gpu, pid in zip(large.gpus, kernels, strict=True):
-        gpu.held_by(pid, parent=LAUNCHER)
-    large.configure(f"{RULE}[protect]\nat_most = 2\nper = '10m'\n")
-    large.pass_(seconds=200)
-    assert len(large.done) == 2
-    assert len([event for event in large.events() if event.kind == "refusal"]) == 2
-    left = [(gpu, pid) for gpu, pid in zip(large.gpus, kernels, strict=True) if large.proc.stat(pid)]
-
-    def kept_back() -> list[str | None]:
-        return [outlook_on(gpu.uuid, large.board.counting).kept_back for gpu, _ in left]
-
-    why = "2 were ended in the last 10m, and 2 may be"
-    assert kept_back() == [why] * 2
-    large.clock.sleep(0.4)
-    large.daemon.turn()
-    assert kept_back() == [why] * 2, "after a short tick it is due as before"
-    for load in (0.9, 0.0):
-        for gpu, pid in left:
-            gpu.held_by(pid, load=load)
-        large.pass_(seconds=3)
-    assert kept_back() == [None, None], "they worked: nothing is due"
+def test_no_more_are_ended_than_the_limit_allows(machine: Machine) -> None:
+    machine.configure(f"{RULE}[protect]\nat_most = 1\nper = '10m'\n")
+    for index in range(2):
+        machine.gpu(index).held_by(JOB + index)
+    machine.pass_(minutes=3)
+    assert machine.done == [f"SIGTERM to {JOB}"]
+    assert [event.kind for event in machine.events()].count("refusal") == 1
+    left = machine.gpu(1)
+    assert outlook_on(left.uuid, machine.board.counting).kept_back == "1 were ended in the last 10m, and 1 may be"
+    left.held_by(OTHER, load=0.9)
+    machine.pass_(seconds=1)
+    left.held_by(OTHER, load=0.0)
+    machine.pass_(seconds=3)
+    assert outlook_on(left.uuid, machine.board.counting).kept_back is None, "it worked: nothing is due"
 
 
 def test_of_two_notebooks_only_the_idle_one_is_stopped_and_the_server_lives(machine: Machine) -> None:
-    machine.proc.start(LAUNCHER, command="jupyter-lab")
-    machine.gpu(0).held_by(JOB, parent=LAUNCHER)
-    machine.gpu(1).held_by(OTHER, parent=LAUNCHER, load=0.4)
+    machine.proc.start(SHELL, command="jupyter-lab")
+    machine.gpu(0).held_by(JOB, parent=SHELL)
+    machine.gpu(1).held_by(OTHER, parent=SHELL, load=0.4)
     machine.configure(RULE)
     machine.pass_(seconds=60)
     assert machine.done == [f"SIGTERM to {JOB}"]
 
 
-def test_workers_of_one_launcher_are_one_job(machine: Machine) -> None:
-    machine.proc.start(LAUNCHER, command="python launch.py")
-    machine.gpu(0).held_by(JOB, parent=LAUNCHER)
-    machine.gpu(1).held_by(OTHER, parent=LAUNCHER, load=1.0)
+def test_workers_of_one_launcher_are_one_job_and_wait_for_the_one_that_works(machine: Machine) -> None:
+    machine.proc.start(SHELL, command="python launch.py")
+    machine.gpu(0).held_by(JOB, parent=SHELL)
+    machine.gpu(1).held_by(OTHER, parent=SHELL, load=1.0)
     machine.configure(RULE)
-    machine.pass_(seconds=200)
-    assert untouched(machine), "one waits for the other, which works"
+    machine.pass_(minutes=3)
+    assert machine.done == []
+    (counting,) = machine.board.counting
+    assert len(counting.processes) == 2
 
 
 def test_somebody_new_in_a_job_is_never_asked_before_being_warned(machine: Machine) -> None:
-    machine.proc.start(LAUNCHER, command="python launch.py")
-    machine.gpu(0).held_by(JOB, parent=LAUNCHER)
+    machine.proc.start(SHELL, command="python launch.py")
+    machine.gpu(0).held_by(JOB, parent=SHELL)
     machine.configure(RULE)
-    machine.pass_(seconds=24)
-    machine.gpu(1).held_by(OTHER, parent=LAUNCHER)
-    machine.pass_(seconds=14)
+    machine.pass_(seconds=ASK_S - 1)
+    machine.gpu(1).held_by(OTHER, parent=SHELL)
+    machine.pass_(seconds=12)
     assert machine.said("a process has joined it")
     assert machine.done == []
+    machine.pass_(seconds=30)
+    assert set(machine.done) == {f"SIGTERM to {JOB}", f"SIGTERM to {OTHER}"}
 
 
-def test_who_lets_go_of_its_card_when_asked_may_live_on(machine: Machine) -> None:
-    machine.gpu(0).held_by(JOB, ignores=[signal.SIGTERM])
-    machine.configure(RULE)
-    machine.pass_(seconds=26)
-    machine.gpu(0).left_by(JOB)
-    machine.pass_(seconds=100)
-    assert "it gave its GPUs back" in machine.told[-1]
-    assert machine.done == [f"SIGTERM to {JOB}"]
-
-
-def test_fallow_itself_and_what_it_lives_by_is_never_looked_at(machine: Machine) -> None:
-    pids = {os.getpid(): "python", JOB: "fallow up", OTHER: "Xorg"}
-    for pid, command in pids.items():
-        machine.proc.start(pid, command=command)
-    machine.proc.start(BELOW, command="sleep 100", parent=JOB)
-    nobody = 2**22 + 1
-    holders = tuple(Holder(pid, GIB, utilization=0.0) for pid in (*pids, BELOW, 1, nobody))
-    machine.gpu(0).shows(holders=holders)
-    machine.configure(RULE)
-    machine.pass_(seconds=100)
-    assert untouched(machine)
-    assert machine.board.counting == ()
-
-
-def test_a_card_that_is_not_there_is_told_and_the_rule_rests(machine: Machine) -> None:
+def test_a_child_of_a_holder_gets_the_signal_once_and_before_its_parent(machine: Machine) -> None:
     machine.gpu(0).held_by(JOB)
-    machine.configure(f"{RULE}gpus = '7'\n")
-    machine.pass_(seconds=50)
-    assert [line for line in machine.told if "rule forgotten" in line] == [
-        "rule forgotten: there is no GPU '7' here; there are 0, 1"
-    ]
-    assert untouched(machine)
-
-
-@pytest.mark.parametrize(("acts", "done"), [("", []), ("act = true\n", [f"SIGTERM to {JOB}"])])
-def test_a_process_that_hangs_is_reported_or_stopped_as_the_rule_says(
-    machine: Machine, acts: str, done: list[str]
-) -> None:
-    machine.proc.start(JOB)
-    machine.configure(HANGS + acts)
-    for load, share, seconds in ((HOLDS, 0.0, 3), (SPINS, 0.99, 100)):
-        gpu = card(load, holders=(Holder(JOB, GIB, utilization=share),))
-        machine.gpu(0).shows(
-            **{name: getattr(gpu, name) for name in fields(type(gpu)) if name not in ("index", "uuid")}
-        )
-        machine.pass_(seconds=seconds)
-    assert machine.done[:1] == done
-    assert len([line for line in machine.told if "rule hangs" in line and "looks stuck" in line]) == 1
-
-
-@pytest.mark.as_root
-def test_users_in_a_protected_group_and_those_whose_groups_nobody_knows_are_left_alone_beside_another(
-    large: Machine,
-) -> None:
-    """Root is in its primary group, the user `daemon` is not, and one user has no account to look up."""
-    for pid, user in ((JOB, "root"), (OTHER, "daemon"), (BELOW, "61001")):
-        large.gpu(pid % 4).held_by(pid, user=user)
-    large.configure(f"{RULE}[protect]\ngroups = ['{grp.getgrgid(0).gr_name}']\n")
-    large.pass_(seconds=60)
-    assert large.done == [f"SIGTERM to {OTHER}"]
-    (said,) = [line for line in large.told if "[protect] groups" in line]
-    assert "those of 61001 are unknown" in said
+    machine.gpu(0).held_by(OTHER, parent=JOB, session=JOB)
+    machine.configure(RULE)
+    machine.pass_(seconds=ASK_S)
+    assert machine.done == [f"SIGTERM to {OTHER}", f"SIGTERM to {JOB}"], "a second one is taken by many for the last"
 
 
 def test_a_rule_for_one_gpu_leaves_the_launch_beside_it_in_the_same_terminal_alone(machine: Machine) -> None:
-    machine.proc.start(LAUNCHER, command="sh")
+    machine.proc.start(SHELL, command="sh")
     for gpu, pid in zip(machine.gpus, (JOB, OTHER), strict=True):
-        gpu.held_by(pid, parent=LAUNCHER, session=LAUNCHER, environ={"FALLOW_CLAIM": gpu.uuid})
+        gpu.held_by(pid, parent=SHELL, session=SHELL, environ={"FALLOW_CLAIM": gpu.uuid})
     machine.configure(f"{RULE}gpus = '0'\n")
     machine.pass_(seconds=60)
     assert machine.done == [f"SIGTERM to {JOB}"]
 
 
-def test_a_rule_judges_no_job_that_holds_a_gpu_which_it_does_not_name(machine: Machine) -> None:
-    for gpu in machine.gpus:
-        gpu.held_by(JOB)
+def test_a_rule_about_one_gpu_judges_no_job_that_holds_another_too(machine: Machine) -> None:
+    for index in range(2):
+        machine.gpu(index).held_by(JOB)
     machine.gpu(0).held_by(OTHER)
     machine.configure(f"{RULE}gpus = '0'\n")
-    machine.pass_(seconds=60)
+    machine.pass_(minutes=2)
     assert machine.done == [f"SIGTERM to {OTHER}"]
+
+
+def test_a_gpu_that_is_not_there_is_told_and_the_rule_rests(machine: Machine) -> None:
+    machine.gpu(0).held_by(JOB)
+    machine.configure(f"{RULE}gpus = '7'\n")
+    machine.pass_(minutes=1)
+    assert machine.told == ["rule forgotten: there is no GPU '7' here; there are 0, 1"]
+
+
+def test_fallow_itself_and_what_serves_everybody_is_nobodys_job(machine: Machine) -> None:
+    machine.proc.start(SHELL, command="/usr/bin/fallow run -- sleep 100")
+    machine.gpu(0).held_by(SHELL)
+    machine.gpu(0).held_by(JOB, parent=SHELL, command="sleep 100")
+    machine.gpu(0).held_by(os.getpid())
+    machine.gpu(0).held_by(1)
+    machine.gpu(1).held_by(OTHER, user="root", command="/usr/lib/xorg/Xorg :0")
+    finder = JobFinder(machine.world, KnownOwners(machine.world, machine.told.append))
+    assert finder.jobs(machine.world.gpu_reader.look(Depth.ALL)) == []
+
+
+@pytest.mark.parametrize("act", ["true", "false"])
+def test_a_process_that_hangs_is_reported_or_stopped_as_the_rule_says(machine: Machine, act: str) -> None:
+    def shows(load: Load, of_process: float) -> None:
+        seen = card(load)
+        names = ("utilization", "memory_utilization", "recent", "power_w", "counters", "pcie_rx_bytes_per_s")
+        machine.gpu(0).held_by(JOB, load=of_process)
+        machine.gpu(0).shows(**{name: getattr(seen, name) for name in (*names, "pcie_tx_bytes_per_s")})
+
+    shows(HOLDS, 0.0)
+    machine.configure(f"[[idle]]\nname = 'hangs'\nstuck_for = '30s'\nact = {act}\n")
+    machine.pass_(seconds=3)
+    shows(SPINS, 0.99)
+    machine.pass_(seconds=100)
+    assert machine.said(f"rule hangs: {ME}'s job {JOB} (python) looks stuck: ")
+    assert machine.done == ([f"SIGTERM to {JOB}"] if act == "true" else [])
+
+
+def test_a_dry_run_says_what_would_be_done(machine: Machine) -> None:
+    machine.gpu(0).held_by(JOB)
+    machine.configure(RULE, dry_run=True)
+    machine.pass_(minutes=1)
+    assert machine.done == []
+    assert machine.steps() == ["would warn at 0:00:15", "would ask at 0:00:25", "would kill at 0:00:30"]
+    assert dict(machine.board.counts.actions) == {
+        ("warn", "dry_run"): 1,
+        ("ask", "dry_run"): 1,
+        ("kill", "dry_run"): 1,
+    }
+
+
+WARNS = f"{RULE}warn_signal = 'USR1'\n"
+
+
+def test_a_job_that_catches_the_signal_of_the_warning_gets_it_and_what_follows_follows_all_the_same(
+    machine: Machine,
+) -> None:
+    """Only processes on GPUs get it: a worker that a training forked would save over what the training saves."""
+    machine.gpu(0).held_by(JOB, ignores=[signal.SIGUSR1])
+    machine.proc.start(OTHER, parent=JOB, session=JOB, ignores=[signal.SIGUSR1])
+    machine.configure(WARNS)
+    machine.pass_(seconds=ASK_S)
+    assert machine.done == [f"SIGUSR1 to {JOB}", f"SIGTERM to {OTHER}", f"SIGTERM to {JOB}"]
+    assert machine.said("rule forgotten: SIGUSR1 to 1 process")
+
+
+def test_a_job_that_does_not_catch_the_signal_of_the_warning_does_not_get_it(machine: Machine) -> None:
+    machine.gpu(0).held_by(JOB)
+    machine.configure(WARNS)
+    machine.pass_(seconds=WARN_S)
+    assert machine.done == []
+    (outcome,) = [event.because for event in machine.events() if event.kind == "outcome"]
+    assert outcome.endswith(f"; SIGUSR1 to no process; not to pid {JOB}, which does not catch it")
+
+
+@pytest.mark.parametrize("by", ["a dry run", "a protection"])
+def test_a_dry_run_and_a_protection_send_no_signal_with_the_warning(machine: Machine, by: str) -> None:
+    machine.gpu(0).held_by(JOB, ignores=[signal.SIGUSR1])
+    machine.configure(WARNS, dry_run=by == "a dry run")
+    if by == "a protection":
+        machine.protect(f"user:{ME}")
+    machine.pass_(seconds=60)
+    assert machine.done == []
+
+
+@pytest.fixture
+def terminals() -> Iterator[list[tuple[int, int]]]:
+    """Two pseudo-terminals: what is written to each can be read, and its own end."""
+    made = [os.openpty() for _ in range(2)]
+    for reader, _ in made:
+        os.set_blocking(reader, False)
+    yield made
+    for pair in made:
+        for fd in pair:
+            os.close(fd)
+
+
+def logged_in(machine: Machine, *people: tuple[str, int]) -> None:
+    """Let these users be at the terminals of these descriptors, by logind."""
+    for number, (user, fd) in enumerate(people):
+        facts = f"USER={user}\nTTY={os.ttyname(fd).removeprefix('/dev/')}\nCLASS=user\nSTATE=active\n"
+        (machine.folder / "sessions" / str(number)).write_text(facts)
+
+
+def written(reader: int) -> str:
+    try:
+        return os.read(reader, 4096).decode()
+    except BlockingIOError:
+        return ""
+
+
+def test_its_owner_is_told_on_their_terminal_and_nobody_else_on_theirs(
+    machine: Machine, terminals: list[tuple[int, int]]
+) -> None:
+    (mine, my_terminal), (others, other_terminal) = terminals
+    logged_in(machine, (ME, my_terminal), ("somebody", other_terminal))
+    machine.gpu(0).held_by(JOB)
+    machine.configure(RULE)
+    machine.pass_(seconds=WARN_S)
+    said = written(mine)
+    assert f"fallow: your job {JOB} " in said
+    assert f"To keep it: fallow protect pid:{JOB} --for 2h" in said
+    assert written(others) == ""
+    assert f"told on {os.ttyname(my_terminal)}" in [event.because for event in machine.events()]
+
+
+@pytest.mark.as_root
+def test_a_terminal_that_is_another_users_by_now_is_not_written_to(
+    machine: Machine, terminals: list[tuple[int, int]]
+) -> None:
+    """A record of a login that was left over had a warning, with the name of the job, written to a neighbour."""
+    (mine, my_terminal), (others, other_terminal) = terminals
+    os.fchown(other_terminal, 61001, -1)
+    logged_in(machine, (ME, my_terminal), (ME, other_terminal))
+    machine.gpu(0).held_by(JOB)
+    machine.configure(RULE)
+    machine.pass_(seconds=WARN_S)
+    assert f"fallow: your job {JOB} " in written(mine)
+    assert written(others) == ""
+
+
+@pytest.mark.parametrize("action", ["['park', 'stop']", "['park']"])
+def test_nobody_is_promised_that_a_job_is_parked_which_cannot_be_and_no_failure_counts_as_done(
+    machine: Machine, terminals: list[tuple[int, int]], action: str
+) -> None:
+    (mine, my_terminal), _ = terminals
+    logged_in(machine, (ME, my_terminal))
+    machine.gpu(0).held_by(JOB)
+    machine.configure(f"{RULE}action = {action}\n")
+    machine.pass_(seconds=WARN_S)
+    will = "will be stopped in 10s" if "stop" in action else "will be parked, if that is possible, in 10s"
+    for said in (written(mine), "\n".join(machine.told)):
+        assert will in said
+        assert ("parked" in said.lower()) is ("stop" not in action)
+
+    def counted() -> dict[tuple[str, str], int]:
+        machine.pass_(seconds=1)
+        return dict(machine.board.counts.actions)
+
+    found = until(counted, lambda seen: ("park", "failed") in seen)
+    assert ("park", "done") not in found
+    if "stop" in action:
+        until(counted, lambda seen: ("ask", "done") in seen)
+    assert machine.done == ([f"SIGTERM to {JOB}"] if "stop" in action else [])

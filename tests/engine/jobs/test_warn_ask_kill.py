@@ -9,6 +9,7 @@ from fallow.core.actions import Ask, CancelWarning, Kill, Warn
 from fallow.core.findings import Outcome
 from fallow.core.gpu import Gpu, Holder, Snapshot
 from fallow.core.job import GpuKey, Job
+from fallow.core.notices import Notice
 from fallow.core.process import Process
 from fallow.core.protections import AffectedProcess
 from fallow.core.reasons import Reason
@@ -114,10 +115,15 @@ class Cluster:
         self.world = World(Fallow(folder).environ, clock=self.clock)
         self.journal = Journal(str(folder / "journal"), self.clock.wall_s, lambda _: None)
         self.said: list[str] = []
-        run = Run(self.world, self.journal, Report(self.said.append), dry_run)
+        self.notices: list[Notice] = []
+        run = Run(self.world, self.journal, Report(self.said.append, notify=self.note), dry_run)
         actions = (lambda job: DryRunJobActions(scheduler(job))) if dry_run else scheduler
         self.enforcer = RuleEnforcer(run, scheduler, actions)
         self.enforcer.change(idle_rules(*rules or [RULE]), Protect(), 1.0)
+
+    def note(self, notice: Notice) -> str:
+        self.notices.append(notice)
+        return ""
 
     def idle(self, ticks: int, host: str = HOST, load: float = 0.0) -> None:
         for _ in range(ticks):
@@ -288,6 +294,23 @@ def test_work_cancels_the_warning_and_the_journal_says_of_what_kind_each_reason_
     actions = [event for event in cluster.journal.last(None) if event.kind == "action"]
     assert [event.reason for event in actions] == ["works", "idle"]
     assert dict(actions[1].facts)["for_s"] == 10.0
+
+
+def test_every_notice_about_a_job_names_the_person_whose_job_it_is(
+    tmp_path: pathlib.Path, clusters: list[Cluster]
+) -> None:
+    scheduler = Scheduler()
+    cluster = Cluster(tmp_path, scheduler)
+    clusters.append(cluster)
+    cluster.idle(15)
+    cluster.idle(1, load=0.9)
+    cluster.idle(25)
+    scheduler.running = True
+    cluster.idle(2)
+    assert [notice.event for notice in cluster.notices] == ["warned", "goes_on", "warned", "stopped", "stopped"]
+    assert {notice.person for notice in cluster.notices} == {"ada"}
+    assert "came back after it was stopped" in cluster.notices[-1].text
+    assert cluster.notices[0].advice == f"To keep it: fallow protect pid:{PID} --for 2h"
 
 
 def test_what_is_forbidden_is_kept_once_with_its_kind(tmp_path: pathlib.Path, clusters: list[Cluster]) -> None:
