@@ -127,6 +127,22 @@ class ControlPlane:
 
         return until(found, pause_s=0.1)
 
+    def account(self, name: str, namespace: str, rules: list[dict[str, list[str]]]) -> str:
+        """Return the kubeconfig of a new ServiceAccount that has these rights in the cluster and no others."""
+        rbac = "rbac.authorization.k8s.io"
+        self.make({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name, "namespace": namespace}})
+        self.make({"apiVersion": f"{rbac}/v1", "kind": "ClusterRole", "metadata": {"name": name}, "rules": rules})
+        self.make(
+            {
+                "apiVersion": f"{rbac}/v1",
+                "kind": "ClusterRoleBinding",
+                "metadata": {"name": name},
+                "roleRef": {"apiGroup": rbac, "kind": "ClusterRole", "name": name},
+                "subjects": [{"kind": "ServiceAccount", "name": name, "namespace": namespace}],
+            }
+        )
+        return str(self.kubeconfig(self.token_of(name, namespace)))
+
     def kill_api_server(self) -> None:
         """Kill the API server, as a crash does."""
         self._end("kube-apiserver")

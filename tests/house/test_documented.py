@@ -9,6 +9,7 @@ import pytest
 
 import fallow
 from fallow.core import errors
+from fallow.core.reasons import SENTENCES
 from fallow.interfaces.cli.main import COMMANDS, command_of
 from fallow.interfaces.cli.options import common
 from tests.conftest import Fallow
@@ -97,6 +98,11 @@ def test_every_field_of_the_json_is_in_the_reference(simulated: Fallow) -> None:
     assert [name for name in (*status, *status["gpus"][0]) if f"`{name}`" not in text] == []
 
 
+def test_every_kind_of_reason_is_in_the_reference() -> None:
+    text = (REFERENCE / "json.md").read_text()
+    assert [kind for kind in SENTENCES if f"`{kind}`" not in text] == []
+
+
 def anchors(text: str) -> set[str]:
     """Return the anchors that the headings of a page get."""
     headings = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
@@ -111,8 +117,3 @@ def test_links_between_the_documents_lead_somewhere() -> None:
             assert leads_to.exists(), f"{page.name} -> {target}"
             if anchor:
                 assert anchor in anchors(leads_to.read_text()), f"{page.name} -> {target}#{anchor}"
-
-
-def test_a_row_names_each_name_in_its_first_column() -> None:
-    row = "| `-n N`, `--count N` | how many `GPUs` |\n| `--format a\\|b` | which format it has |\n"
-    assert named(row) == {"-n", "--count", "--format"}

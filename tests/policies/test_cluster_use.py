@@ -10,7 +10,8 @@ from fallow.core.actions import Ask, Kill
 from fallow.core.cluster import ClusterJob, ClusterNode, Engine, GpuPlace, GpuReading, NodeGpu, PodGpus, Readings
 from fallow.core.job import GpuKey, JobActivity
 from fallow.core.unknown import Unknown
-from fallow.policies.cluster_gate import ClusterLadder, ClusterRule, JobCount, count
+from fallow.core.value import replace
+from fallow.policies.cluster_gate import ClusterLadder, ClusterRule, JobCount, count, has_joined
 from fallow.policies.cluster_use import JobUse, ReadingIndex, could_do_with, job_use
 
 NODES = ("n1", "n2", "N3.example.org")
@@ -202,3 +203,16 @@ def test_a_job_is_asked_only_after_so_much_witnessed_idleness_and_killed_only_wh
             assert idle_s >= 300
         if any(isinstance(action, Ask | Kill) for action in actions):
             assert use.activity is JobActivity.IDLE
+
+
+FIRST, SECOND, THIRD = (PodGpus("ml", f"web-{uid}", 1, uid) for uid in "abc")
+BOTH = ClusterJob(Engine.KUBERNETES, "Deployment/ml/web", "web", "", (FIRST, SECOND), 20.0)
+
+
+def test_the_pod_that_started_last_may_end_first_and_the_job_is_the_same() -> None:
+    """By the start of its latest pod the job seemed to be stopped, and to have come back at once."""
+    assert not has_joined(BOTH, replace(BOTH, places=(FIRST,), started_wall_s=10.0))
+
+
+def test_a_new_pod_beside_an_old_one_makes_counting_begin_at_zero() -> None:
+    assert has_joined(BOTH, replace(BOTH, places=(FIRST, THIRD), started_wall_s=10.0))

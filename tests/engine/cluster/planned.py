@@ -137,7 +137,7 @@ class PlannedEyes:
 
 
 class PlannedCluster:
-    """A loop over a planned cluster, run without its thread, and what it reports."""
+    """A loop over a planned cluster with one idle job, run without its thread, and what it reports."""
 
     def __init__(
         self,
@@ -149,7 +149,9 @@ class PlannedCluster:
     ) -> None:
         self.clock = ManualClock()
         self.engine = PlannedEngine()
+        self.engine.jobs = [job(7)]
         self.eyes = PlannedEyes(self.clock)
+        self.eyes.gpus = [reading(0, 0.0), reading(1, 0.0)]
         self.engine.in_metrics = self.eyes.nodes
         self.said: list[str] = []
         self.notices: list[Notice] = []

@@ -17,19 +17,6 @@ __all__ = ["cluster"]
 HOUR_S = 3600.0
 
 
-def test_a_longer_time_of_its_people_counts_with_the_full_notice(cluster: PlannedCluster) -> None:
-    cluster.engine.jobs = [job(7, idle_for_s=HOUR_S)]
-    cluster.minutes(54.5)
-    assert cluster.done == []
-    assert cluster.view(7).action == "warn"
-    cluster.minutes(1)
-    assert cluster.done == ["warn 7"]
-    cluster.minutes(4.5)
-    assert cluster.done == ["warn 7"]
-    cluster.minutes(1)
-    assert cluster.done == ["warn 7", "ask 7"]
-
-
 def test_a_longer_time_that_is_said_after_a_warning_takes_the_warning_back_and_the_time_goes_on_counting(
     cluster: PlannedCluster,
 ) -> None:

@@ -14,24 +14,6 @@ def replicas(space: Namespace, name: str) -> int:
     return int(space.get("Deployment", name)["spec"]["replicas"])
 
 
-def account(plane: ControlPlane, space: Namespace, name: str, rules: list[dict[str, list[str]]]) -> str:
-    """Return the kubeconfig of a person who has these rights in the cluster and no others."""
-    own = f"{space.name}-{name}"
-    rbac = "rbac.authorization.k8s.io"
-    plane.make({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": own, "namespace": space.name}})
-    plane.make({"apiVersion": f"{rbac}/v1", "kind": "ClusterRole", "metadata": {"name": own}, "rules": rules})
-    plane.make(
-        {
-            "apiVersion": f"{rbac}/v1",
-            "kind": "ClusterRoleBinding",
-            "metadata": {"name": own},
-            "roleRef": {"apiGroup": rbac, "kind": "ClusterRole", "name": own},
-            "subjects": [{"kind": "ServiceAccount", "name": own, "namespace": space.name}],
-        }
-    )
-    return str(plane.kubeconfig(plane.token_of(own, space.name)))
-
-
 LOOKS = [
     {"apiGroups": [""], "resources": ["pods", "namespaces", "nodes"], "verbs": ["list"]},
     {"apiGroups": ["apps"], "resources": ["deployments", "replicasets"], "verbs": ["get", "list"]},
@@ -54,10 +36,10 @@ def test_a_deployment_is_stopped_by_hand_with_the_rights_of_the_person_and_resum
     assert unasked.returncode == 2
     assert "--yes" in unasked.stderr
 
-    blind = simulated("stop", named, "--yes", KUBECONFIG=account(plane, space, "nobody", []))
+    blind = simulated("stop", named, "--yes", KUBECONFIG=plane.account(f"{space.name}-nobody", space.name, []))
     assert blind.returncode not in (0, 1)
     assert "lacks the right to list pods in all namespaces" in blind.stderr
-    watcher = simulated("stop", named, "--yes", KUBECONFIG=account(plane, space, "watcher", LOOKS))
+    watcher = simulated("stop", named, "--yes", KUBECONFIG=plane.account(f"{space.name}-watcher", space.name, LOOKS))
     assert watcher.returncode == 77
     assert watcher.stdout.startswith(f"left {named}: ")
     assert f"lacks the right to patch deployments (apps) in the namespace {space.name}" in watcher.stdout

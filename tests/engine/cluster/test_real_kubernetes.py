@@ -172,20 +172,7 @@ def test_without_a_right_nothing_is_done_and_the_right_is_named(
 
 def with_rules(plane: ControlPlane, space: Namespace, rules: list[dict[str, list[str]]]) -> KubernetesEngine:
     """Return the engine with the rights of a ServiceAccount that has these and no others."""
-    name = f"{space.name}-{len(rules)}"
-    plane.make({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name, "namespace": space.name}})
-    rbac = "rbac.authorization.k8s.io"
-    plane.make({"apiVersion": f"{rbac}/v1", "kind": "ClusterRole", "metadata": {"name": name}, "rules": rules})
-    plane.make(
-        {
-            "apiVersion": f"{rbac}/v1",
-            "kind": "ClusterRoleBinding",
-            "metadata": {"name": name},
-            "roleRef": {"apiGroup": rbac, "kind": "ClusterRole", "name": name},
-            "subjects": [{"kind": "ServiceAccount", "name": name, "namespace": space.name}],
-        }
-    )
-    return kubernetes_engine(SystemClock(), str(plane.kubeconfig(plane.token_of(name, space.name))))
+    return kubernetes_engine(SystemClock(), plane.account(f"{space.name}-{len(rules)}", space.name, rules))
 
 
 def test_the_daemons_of_the_manifests_are_taken_by_the_api_server_and_their_configs_by_fallow(

@@ -11,7 +11,7 @@ from fallow.engine.config.model import Config
 from fallow.engine.history.journal import Journal
 from fallow.engine.history.run import Report, Run
 from fallow.engine.machine.world import World
-from tests.engine.cluster.planned import PlannedCluster, job, reading
+from tests.engine.cluster.planned import PlannedCluster
 from tests.places import LIMIT_S
 from tests.waiting import until
 
@@ -76,8 +76,6 @@ def test_an_engine_that_hangs_delays_nobody_else(tmp_path: pathlib.Path) -> None
 
 def test_after_the_end_nothing_is_stopped_and_warnings_are_taken_back(tmp_path: pathlib.Path) -> None:
     cluster = PlannedCluster(tmp_path)
-    cluster.engine.jobs = [job(7)]
-    cluster.eyes.gpus = [reading(0, 0.0), reading(1, 0.0)]
     cluster.minutes(10)
     assert cluster.done == ["warn 7"]
     cluster.clock.now_s += 30.0

@@ -6,11 +6,12 @@ from pydantic import ValidationError
 from fallow.core.actions import PowerOff, RunCommand
 from fallow.core.fillers import Yield
 from fallow.core.interval import Card
-from fallow.engine.config.listen_address import Address
+from fallow.engine.config.listen_address import Address, address
 from fallow.engine.config.load import understand
 from fallow.engine.config.model import Config
 from fallow.engine.fill.filler import FillerSpec
 from fallow.engine.machine.presence import PresenceRules
+from fallow.policies.cluster_gate import Interactive
 from fallow.policies.fill import FillRules
 from fallow.policies.guard import Across, GuardRules
 from fallow.policies.idle import IdleRules
@@ -115,3 +116,27 @@ def test_a_config_cannot_be_changed() -> None:
 def test_the_same_text_makes_equal_configs() -> None:
     assert config(EXAMPLE) == config(EXAMPLE)
     assert config(EXAMPLE) != config("")
+
+
+CLUSTER = '[cluster]\nengine = "slurm"\nprometheus = "http://127.0.0.1:9090/"\n'
+
+
+def test_a_rule_of_a_cluster_is_read_with_its_defaults() -> None:
+    found = config(f'{CLUSTER}[[cluster.idle]]\nname = "idle"\nact = true\nidle_for = "2h"\ninteractive = "first"\n')
+    rule = found.cluster.idle[0].rule(120.0)
+    assert found.cluster.prometheus == "http://127.0.0.1:9090"
+    assert rule.idle is not None
+    assert (rule.idle.timeout_s, rule.idle.notice_s, rule.idle.grace_s) == (7200, 600, 60)
+    assert (rule.acts, rule.interactive, rule.limit.most) == (True, Interactive.FIRST, 10)
+
+
+def test_without_an_engine_no_cluster_is_looked_at() -> None:
+    assert not Config().cluster.is_watched
+    assert not config(CLUSTER.replace("engine", "enabled = false\nengine")).cluster.is_watched
+
+
+@pytest.mark.parametrize(("text", "loopback"), [("[::1]:80", True), ("localhost:80", True), ("0.0.0.0:0", False)])
+def test_where_the_page_listens_is_known_to_be_this_machines_own_or_not(text: str, loopback: bool) -> None:
+    found = address(text)
+    assert (str(found), found.is_loopback) == (text, loopback)
+    assert found == Address(text.rpartition(":")[0].strip("[]"), int(text.rpartition(":")[2]))

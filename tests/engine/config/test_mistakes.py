@@ -10,6 +10,7 @@ FILLER = '[[filler]]\nname = "a"\ncommand = "x"\n'
 GUARD = '[[guard]]\nname = "g"\naction = "shutdown"\n'
 PEOPLE = "[notices.people]\ntemplate = '"
 IDLE = '[[idle]]\nname = "i"\nidle_for = "2h"\n'
+CLUSTER = '[cluster]\nengine = "slurm"\nprometheus = "http://127.0.0.1:9090/"\n'
 
 
 @pytest.mark.parametrize(
@@ -54,6 +55,20 @@ IDLE = '[[idle]]\nname = "i"\nidle_for = "2h"\n'
         ("[protect]\nat_most = '5'\n", 2, "protect.at_most", "(write 5, without quotes)"),
         (IDLE + "signal = 15\n", 4, "idle[1].signal", "'15' is not a signal (write \"TERM\")"),
         (IDLE + "action = []\n", 4, "idle[1].action", "it names nothing to do (name park or stop)"),
+        (
+            IDLE + "action = ['stop', 'park']\n",
+            4,
+            "idle[1].action",
+            "a job is parked first, and stopped if that is not",
+        ),
+        (
+            IDLE + "action = ['park', 'park']\n",
+            4,
+            "idle[1].action",
+            "a job is parked first, and stopped if that is not",
+        ),
+        (IDLE + "action = 'parc'\n", 4, "idle[1].action", "what can be done with an idle job (did you mean park?)"),
+        (IDLE + "action = 3\n", 4, "idle[1].action", '(write "stop", "park" or ["park", "stop"])'),
         (FILLER + "idle_for = '3x'\n", 4, "filler[1].idle_for", "'3x' is not a duration (write it as 90, 90s"),
         (FILLER + "idle_for = '9999d'\n", 4, "filler[1].idle_for", "too long (at most ten years)"),
         (FILLER + "suspend_within = 0\n", 4, "filler[1].suspend_within", "no time at all"),
@@ -97,11 +112,65 @@ IDLE = '[[idle]]\nname = "i"\nidle_for = "2h"\n'
         ),
         ("[[idle]]\nname = 'i'\n", 1, "idle[1]", "it looks for nothing"),
         ("[[idle]]\nname = 'i'\nstuck_for = '1h'\nwhen = 'wanted'\n", 4, "idle[1].when", "about idle jobs alone"),
+        (
+            "[[idle]]\nname = 'i'\nstuck_for = '1h'\naction = 'park'\n",
+            4,
+            "idle[1].action",
+            "does not come to rest",
+        ),
         (IDLE + "warn_before = '2h'\n", 4, "idle[1].warn_before", "before there is anything to warn of"),
         (GUARD + "idle_below = 11\n", 4, "guard[1].idle_below", "(at most arm_above, which is 10)"),
         ("[[guard]]\nname = 'g'\naction = [\n 'reboot',\n 'run:x']\n", 3, "guard[1].action[1]", "put it last"),
         ("[page]\nlisten = '0.0.0.0:80'\n", 2, "page.listen", "there is no token_file"),
         ("[page]\nhosts = 'gpu1.lab'\n", 2, "page.hosts", "there is no token_file"),
+        # A cluster.
+        ('[cluster]\nprometheus = "http://x"\n', 2, "cluster.prometheus", "no engine is named"),
+        ('[cluster]\nengine = "slrum"\n', 2, "cluster.engine", "is not known here"),
+        ('[cluster]\nengine = "slurm"\nprometheus = "x:9090"\n', 3, "cluster.prometheus", "not the address"),
+        ('[cluster]\nengine = "slurm"\nprometheus = "http://u:p@x"\n', 3, "cluster.prometheus", "not the address"),
+        (CLUSTER + 'kubeconfig = "/x"\n', 4, "cluster.kubeconfig", "about Kubernetes"),
+        ('[cluster]\nengine = "slurm"\ntoken_file = "/x"\n', 3, "cluster.token_file", "no Prometheus"),
+        (CLUSTER + "[cluster.idle]\n", 4, "cluster.idle", "there may be several of it"),
+        (CLUSTER + '[[cluster.idle]]\nidle_for = "2h"\n', 4, "cluster.idle[1].name", "it is missing"),
+        (CLUSTER + '[[cluster.idle]]\nname = "a"\n', 4, "cluster.idle[1].idle_for", "it is missing"),
+        (
+            CLUSTER + '[[cluster.idle]]\nname = "a"\nidle_for = "2h"\nusres = "b"\n',
+            7,
+            "cluster.idle[1].usres",
+            "no such key",
+        ),
+        (
+            CLUSTER + '[[cluster.idle]]\nname = "a"\nidle_for = "2h"\n' * 2,
+            8,
+            "cluster.idle[2].name",
+            "is called 'a' too",
+        ),
+        (CLUSTER + '[[cluster.idle]]\nname = "a"\nidle_for = "45s"\n', 6, "cluster.idle[1].idle_for", "too seldom"),
+        (
+            CLUSTER + '[[cluster.idle]]\nname = "a"\nidle_for = "1h"\nwarn_before = "1h"\n',
+            7,
+            "cluster.idle[1].warn_before",
+            "before there is anything",
+        ),
+        (
+            CLUSTER + '[[cluster.idle]]\nname = "a"\nidle_for = "1h"\nnamespaces = "ml"\n',
+            7,
+            "cluster.idle[1].namespaces",
+            "Slurm has none",
+        ),
+        (
+            '[cluster]\nengine = "kubernetes"\n[[cluster.idle]]\nname = "a"\nidle_for = "1h"\naction = "requeue"\n',
+            6,
+            "cluster.idle[1].action",
+            "only Slurm",
+        ),
+        ('[cluster]\nengine = "kubernetes"\nbackground = "spare"\n', 3, "cluster.background", "only Slurm"),
+        (
+            '[cluster]\nengine = "slurm"\n[[cluster.idle]]\nname = "a"\nidle_for = "1h"\nact = true\n',
+            6,
+            "cluster.idle[1].act",
+            "without metrics",
+        ),
         # No TOML.
         ("[page]\nlisten = localhost\n", 2, "", "this is not TOML (text stands in quotes)"),
         (FILLER + "together = True  # both\n", 4, "", "write true, in small letters"),

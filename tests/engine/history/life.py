@@ -2,7 +2,7 @@
 
 import pathlib
 import random
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -14,7 +14,9 @@ from fallow.core.value import replace
 from fallow.engine.history.reader import HistoryReader, open_history
 from fallow.engine.history.sqlite_file import BUSY_S, OwnFile
 from fallow.engine.history.store import FILE_NAME, SCHEMA, LastWritten, Store
+from fallow.engine.history.writer import KEEP_DAYS, HistoryWriter
 from tests.core.gpus import GIB, held, idle
+from tests.places import LIMIT_S
 from tests.reasons import said
 
 START_S = 1_790_000_100.0  # a quarter of an hour begins here
@@ -94,6 +96,19 @@ def life(days: float, cards: int = 8, restless: int = 0, seed: int = 1, start_s:
         if any(changed) or restless or not gpus:
             gpus = (*(card.gpu for card in calm), *wild[second % 2])
         yield Status("box", False, start_s + second, gpus)
+
+
+def record(folder: pathlib.Path, statuses: Iterable[Status], keep_days: float = KEEP_DAYS) -> None:
+    """Have history written by one who lives as long as this lasts, to the orderly end."""
+    told: list[str] = []
+    history = HistoryWriter(str(folder), told.append, keep_days=keep_days)
+    for number, one in enumerate(statuses):
+        history.record(one)
+        if number % 1000 == 0:  # time passes faster here than a disk can follow
+            assert history.settle(LIMIT_S)
+    assert history.settle(LIMIT_S)
+    history.close()
+    assert told == []
 
 
 def past(folder: pathlib.Path) -> HistoryReader:

@@ -8,11 +8,8 @@ from fallow.core.gpu_status import GpuStatus, Status
 from fallow.core.interval import Interval
 from fallow.core.unknown import Unknown
 from fallow.core.value import replace
-from fallow.engine.history.reader import open_history
 from fallow.engine.history.retention import DAY_S, age
-from fallow.engine.history.writer import HistoryWriter
-from tests.engine.history.life import START_S, gpu_status, holder, opened_store, status
-from tests.places import LIMIT_S
+from tests.engine.history.life import START_S, gpu_status, holder, opened_store, past, record, status
 
 START_MS = round(START_S * 1000)
 BUSY_W, IDLE_W = 600.0, 100.0
@@ -33,17 +30,8 @@ def metered(*lasting: tuple[int, GpuStatus], begin_s: float = START_S) -> list[S
 
 
 def tallies(folder: pathlib.Path, *ticks: Status) -> dict[Activity, Interval]:
-    told: list[str] = []
-    history = HistoryWriter(str(folder), told.append)
-    for number, one in enumerate(ticks):
-        history.record(one)
-        if number % 100 == 0:
-            assert history.settle(LIMIT_S)
-    assert history.settle(LIMIT_S)
-    history.close()
-    assert told == []
-    opened = open_history(str(folder))
-    assert opened is not None
+    record(folder, ticks)
+    opened = past(folder)
     found = opened.tallies([START_MS - 1, START_MS + 10**8])
     opened.close()
     return {one.activity: one for one in found}

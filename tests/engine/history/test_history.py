@@ -12,25 +12,12 @@ from fallow.core.gpu_status import Status
 from fallow.core.interval import Card, Interval, Party
 from fallow.engine.history.reader import open_history
 from fallow.engine.history.writer import HistoryWriter
-from tests.engine.history.life import START_S, gpu_status, holder, past, status
+from tests.engine.history.life import START_S, gpu_status, holder, past, record, status
 from tests.places import LIMIT_S
 
 START_MS = round(START_S * 1000)
 ADA = (Party("ada", "python train.py"),)
 UUID = str(gpu_status(0, Activity.FREE).uuid)
-
-
-def record(folder: pathlib.Path, *statuses: Status) -> None:
-    """One life of the one who writes, to its orderly end."""
-    told: list[str] = []
-    history = HistoryWriter(str(folder), told.append)
-    for number, one in enumerate(statuses):
-        history.record(one)
-        if number % 1000 == 0:  # time passes faster here than a disk can follow
-            assert history.settle(LIMIT_S)
-    assert history.settle(LIMIT_S)
-    history.close()
-    assert told == []
 
 
 def ticks(activity: Activity, begin: int, end: int) -> list[Status]:
@@ -46,7 +33,7 @@ def strip(folder: pathlib.Path, until_s: int = 100_000) -> list[tuple[float, flo
 
 
 def test_what_was_seen_is_there_in_order(tmp_path: pathlib.Path) -> None:
-    record(tmp_path, *ticks(Activity.BUSY, 0, 1000), *ticks(Activity.IDLE, 1000, 3000))
+    record(tmp_path, [*ticks(Activity.BUSY, 0, 1000), *ticks(Activity.IDLE, 1000, 3000)])
     assert strip(tmp_path) == [(0, 999, Activity.BUSY), (999, 2999, Activity.IDLE)]
     opened = past(tmp_path)
     assert opened.cards() == {UUID: Card(UUID, "0", "NVIDIA H100 80GB HBM3", "box")}
@@ -58,7 +45,7 @@ def test_what_was_seen_is_there_in_order(tmp_path: pathlib.Path) -> None:
 
 
 def test_a_span_gets_exactly_the_part_inside_it(tmp_path: pathlib.Path) -> None:
-    record(tmp_path, *ticks(Activity.BUSY, 0, 2000))
+    record(tmp_path, ticks(Activity.BUSY, 0, 2000))
     opened = past(tmp_path)
     for begin, end in ((0, 1), (100, 101), (899, 901), (5, 1995), (1990, 5000), (-50, 3)):
         tallies = opened.tallies([START_MS + begin * 1000, START_MS + end * 1000])
@@ -70,14 +57,14 @@ def test_a_span_gets_exactly_the_part_inside_it(tmp_path: pathlib.Path) -> None:
 
 
 def test_a_restart_never_bridges(tmp_path: pathlib.Path) -> None:
-    record(tmp_path, *ticks(Activity.BUSY, 0, 11))
-    record(tmp_path, *ticks(Activity.BUSY, 11, 21))
+    record(tmp_path, ticks(Activity.BUSY, 0, 11))
+    record(tmp_path, ticks(Activity.BUSY, 11, 21))
     assert strip(tmp_path) == [(0, 10, Activity.BUSY), (11, 20, Activity.BUSY)]
 
 
 def test_a_clock_that_goes_back_loses_nothing_that_was_written(tmp_path: pathlib.Path) -> None:
     there_and_back = [*ticks(Activity.BUSY, 0, 100), *ticks(Activity.FREE, 0, 50)]
-    record(tmp_path, *there_and_back)
+    record(tmp_path, there_and_back)
     opened = past(tmp_path)
     found = {one.activity: one.witnessed_ms for one in opened.tallies([START_MS, START_MS + 10**6])}
     opened.close()
@@ -91,14 +78,14 @@ def test_where_nobody_wrote_there_is_no_past(tmp_path: pathlib.Path) -> None:
 
 
 def test_the_file_is_its_owners_alone(tmp_path: pathlib.Path) -> None:
-    record(tmp_path / "state", *ticks(Activity.BUSY, 0, 10))
+    record(tmp_path / "state", ticks(Activity.BUSY, 0, 10))
     assert (tmp_path / "state").stat().st_mode & 0o777 == 0o700
     assert (tmp_path / "state" / "history.db").stat().st_mode & 0o777 == 0o600
 
 
 @pytest.mark.as_root
 def test_others_are_told_that_they_may_not_read_it(open_folder: pathlib.Path) -> None:
-    record(open_folder / "state", *ticks(Activity.BUSY, 0, 10))
+    record(open_folder / "state", ticks(Activity.BUSY, 0, 10))
     child = os.fork()
     if child == 0:
         code = 1

@@ -31,32 +31,6 @@ while True:
 """
 
 
-def test_what_was_written_is_there_after_a_kill_at_any_moment(tmp_path: pathlib.Path) -> None:
-    written = 0
-    for kill_after in (1, 7, 40):
-        process = subprocess.Popen(
-            [sys.executable, "-c", WRITES_FOR_EVER, str(tmp_path)], stdout=subprocess.PIPE, text=True
-        )
-        assert process.stdout is not None
-        last = 0
-        for line in process.stdout:
-            last = int(line)
-            if last >= kill_after:
-                process.kill()
-                break
-        rest = process.stdout.read().split()
-        process.communicate(timeout=LIMIT_S)
-        last = int(rest[-1]) if rest else last
-        written += last
-        told: list[str] = []
-        journal = Journal(str(tmp_path), lambda: 2.0, told.append)
-        events = journal.last("gpu:1", most=10_000)
-        journal.close()
-        assert told == []
-        assert len(events) >= written, "a row of which the writer was told is there"
-        written = len(events)
-
-
 def test_what_is_told_of_a_user_is_found_behind_many_rows_of_others(tmp_path: pathlib.Path) -> None:
     journal = Journal(str(tmp_path), lambda: 60.0, print)
     journal.outcome("ann's job 11 (python)", "stopped", said("idle for 5m"), ["gpu:A"])

@@ -3,7 +3,6 @@
 import itertools
 import pathlib
 import sqlite3
-from collections.abc import Iterable
 from datetime import UTC
 
 import pytest
@@ -16,24 +15,12 @@ from fallow.core.money import Prices
 from fallow.engine.history.retention import age
 from fallow.engine.history.writer import HistoryWriter
 from fallow.policies.cost import Bill, By, bill
-from tests.engine.history.life import START_S, gpu_status, holder, life, opened_store, past, status
+from tests.engine.history.life import START_S, gpu_status, holder, life, opened_store, past, record, status
 from tests.places import LIMIT_S
 
 START_MS = round(START_S * 1000)
 DAY_MS = 86_400_000
 FOR_EVER_MS = 10**15
-
-
-def record(folder: pathlib.Path, statuses: Iterable[Status], keep_days: float = 90.0) -> None:
-    told: list[str] = []
-    history = HistoryWriter(str(folder), told.append, keep_days=keep_days)
-    for number, one in enumerate(statuses):
-        history.record(one)
-        if number % 1000 == 0:  # time passes faster here than a disk can follow
-            assert history.settle(120.0)
-    assert history.settle(120.0)
-    history.close()
-    assert told == []
 
 
 def grow_old(folder: pathlib.Path, days: float, keep_ms: int = FOR_EVER_MS, **limits: int) -> None:

@@ -1,7 +1,6 @@
 """Readings over time: their means, for pictures; what was not read is in no mean."""
 
 import pathlib
-from collections.abc import Iterable
 
 import pytest
 
@@ -11,24 +10,12 @@ from fallow.core.unknown import Unknown
 from fallow.core.value import replace
 from fallow.engine.history.retention import age
 from fallow.engine.history.samples import SAMPLE_S
-from fallow.engine.history.writer import HistoryWriter
-from tests.engine.history.life import gpu_status, holder, opened_store, past, status
-from tests.places import LIMIT_S
+from tests.engine.history.life import gpu_status, holder, opened_store, past, record, status
 
 START = 1_790_002_800  # an hour begins here
 HOUR_S = 3600
 UUID = str(gpu_status(0, Activity.BUSY).uuid)
 FOR_EVER_MS = 10**15
-
-
-def record(folder: pathlib.Path, statuses: Iterable[Status]) -> None:
-    told: list[str] = []
-    history = HistoryWriter(str(folder), told.append)
-    for one in statuses:
-        history.record(one)
-    assert history.settle(LIMIT_S)
-    history.close()
-    assert told == []
 
 
 def busy(load: float = 0.5, **changes: object) -> GpuStatus:

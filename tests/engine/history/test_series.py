@@ -13,9 +13,7 @@ from fallow.core.unknown import Unknown
 from fallow.core.value import replace
 from fallow.engine.history.reader import HistoryReader, open_history
 from fallow.engine.history.series import SPANS, Step, steps_of
-from fallow.engine.history.writer import HistoryWriter
-from tests.engine.history.life import gpu_status, holder, status
-from tests.places import LIMIT_S
+from tests.engine.history.life import gpu_status, holder, record, status
 
 START = 1_790_002_800  # an hour begins here
 HOUR = SPANS["1h"]
@@ -42,11 +40,7 @@ def ticks() -> Iterable[Status]:
 @pytest.fixture(scope="module")
 def past(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HistoryReader]:
     folder = tmp_path_factory.mktemp("plotted")
-    history = HistoryWriter(str(folder), print)
-    for one in ticks():
-        history.record(one)
-    assert history.settle(LIMIT_S)
-    history.close()
+    record(folder, ticks())
     opened = open_history(str(folder))
     assert opened is not None
     yield opened

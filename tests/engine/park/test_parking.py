@@ -21,7 +21,7 @@ from tests.engine.park.parked_jobs import (
     states,
     tensors,
 )
-from tests.interfaces.cli.filled import Fill, wait_for_end
+from tests.interfaces.cli.filled import Fill
 from tests.places import LIMIT_S
 from tests.standin import World
 from tests.waiting import PROGRAM_S, end, until
@@ -89,35 +89,6 @@ def test_a_process_that_cannot_be_parked_leaves_the_whole_job_running_and_then_t
     assert states(world, jobs) == [RUNNING] * 2
     world.heal(fault)
     until_parked(up, world, jobs)
-
-
-@pytest.mark.more
-def test_the_outcome_of_a_stop_says_why_the_job_was_not_parked(
-    world: World, jobs: list[CudaProcess], fallow: Fallow, tmp_path: pathlib.Path
-) -> None:
-    world.cuda_version = 12040
-    up = start_up(fallow, tmp_path)
-    up.until("will be stopped in")
-    assert "suspending needs a driver for CUDA 12.8" in up.until("it was not parked")
-    up.until("was stopped: idle")
-    wait_for_end([each.pid for each in jobs])
-    story = fallow("why", "0").stdout
-    assert "it was not parked: suspending needs a driver for CUDA 12.8" in story
-    assert "SIGTERM to 2 processes" in story
-    assert "will be parked" not in story
-    assert not up.told("will be parked")
-
-
-@pytest.mark.more
-def test_a_rule_that_only_parks_stops_nothing(
-    world: World, jobs: list[CudaProcess], fallow: Fallow, tmp_path: pathlib.Path
-) -> None:
-    world.cuda_version = 12040
-    up = start_up(fallow, tmp_path, '"park"')
-    up.until("will be parked, if that is possible, in")
-    up.until("it was not parked", times=2)
-    assert states(world, jobs) == [RUNNING] * 2
-    assert not up.told("stopping")
 
 
 @pytest.mark.more

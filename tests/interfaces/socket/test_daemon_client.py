@@ -13,8 +13,7 @@ import pytest
 
 from tests.actuators.claims.test_users import ADA, BOB, Users
 from tests.conftest import Fallow
-from tests.engine.history.life import life
-from tests.engine.history.test_history import record
+from tests.engine.history.life import life, record
 from tests.interfaces.socket.conftest import Start
 from tests.places import LIMIT_S, NO_DAEMON
 from tests.standin import World
@@ -121,7 +120,7 @@ def test_a_report_from_the_daemon_is_the_same_as_from_its_file(
     simulated: Fallow, start_daemon: Start, tmp_path: pathlib.Path
 ) -> None:
     folder = {"FALLOW_STATE_DIR": str(tmp_path / "daemon")}
-    record(tmp_path / "daemon" / "simulated", *life(0.05, cards=3, start_s=LONG_AGO_S))
+    record(tmp_path / "daemon" / "simulated", life(0.05, cards=3, start_s=LONG_AGO_S))
     start_daemon({**simulated.environ, **folder})
     differs = dict.fromkeys(("since", "until", "made", "gaps"))  # by the moment, and by where it was read
     for by in ("gpu", "user", "job", "day", "week"):
@@ -263,7 +262,7 @@ def test_anybody_may_ask_for_a_report_though_the_folder_is_root_s(
 ) -> None:
     users = Users(open_folder)
     users.environ["FALLOW_STATE_DIR"] = str(open_folder / "state")
-    record(open_folder / "state" / "simulated", *life(0.01, cards=2, start_s=LONG_AGO_S))
+    record(open_folder / "state" / "simulated", life(0.01, cards=2, start_s=LONG_AGO_S))
     (open_folder / "state").chmod(0o700)
     start_daemon(users.environ)
     code, out, _ = users.run(ADA, "report", "--since", "520w", "--format", "json")
