@@ -66,6 +66,7 @@ _GPM_METRICS = (
 _GPM_SCALES = (0.01,) * 4 + (2.0**20,) * 2 + (0.01,) * 3  # per cent and MiB, in the order of the metrics
 _COUNTED = ("counters", "pcie_rx_bytes_per_s", "pcie_tx_bytes_per_s")
 _UNCOUNTED = Unknown("the GPU does not count it")
+_NO_COUNTERS = Unknown("the GPU has no such counters (Hopper and newer have them)")
 _COMPUTE = "nvmlDeviceGetComputeRunningProcesses_v3"
 _PROCESS_LISTS = (
     _COMPUTE,
@@ -289,11 +290,10 @@ class HardwareCounters:
     """The hardware counters (GPM) of Hopper and newer: what the GPU did between two looks."""
 
     def __init__(self) -> None:
-        self._samples: list[Handle] = []
         self._request: Handle = None
-        self._metrics: Sequence[Handle] = ()
-        self._taken = 0
-        self._unsupported: Unknown | None = None
+        self._samples: list[Handle] = []
+        self._has_one = False
+        """Whether the last look took a sample."""
 
     def read(self, ask: Ask, handle: Handle, gpu_instance: int | None) -> dict[str, Any]:
         """Return the counters; for a MIG instance `handle` is that of its card and `gpu_instance` its id."""
@@ -303,26 +303,20 @@ class HardwareCounters:
         return self._between(ask) if missing is None else dict.fromkeys(_COUNTED, missing)
 
     def _prepare(self, ask: Ask, handle: Handle) -> Unknown | None:
-        if self._unsupported is not None:
-            return self._unsupported
         asked = library.GpmSupport(library.NVML_GPM_SUPPORT_VERSION)
         support = ask("nvmlGpmQueryDeviceSupport", library.filled, asked, handle)
         if isinstance(support, Unknown):
             return support
         if not support.isSupportedDevice:
-            self._unsupported = Unknown("the GPU has no such counters (Hopper and newer have them)")
-            return self._unsupported
+            return _NO_COUNTERS
         pair = [ask("nvmlGpmSampleAlloc", library.pointer, of_card=False) for _ in range(2)]
         for sample in pair:
             if isinstance(sample, Unknown):
                 return sample
         self._samples = pair
-        self._request = library.c_nvmlGpmMetricsGet_t()
-        self._request.version = library.NVML_GPM_METRICS_GET_VERSION
-        self._request.numMetrics = len(_GPM_METRICS)
+        self._request = library.c_nvmlGpmMetricsGet_t(library.NVML_GPM_METRICS_GET_VERSION, len(_GPM_METRICS))
         for slot, metric in enumerate(_GPM_METRICS):
             self._request.metrics[slot].metricId = metric
-        self._metrics = self._request.metrics[: len(_GPM_METRICS)]
         return None
 
     def _take(self, ask: Ask, handle: Handle, gpu_instance: int | None) -> Unknown | None:
@@ -332,25 +326,25 @@ class HardwareCounters:
             taken = ask("nvmlGpmSampleGet", library.run, handle, latest)
         else:
             taken = ask("nvmlGpmMigSampleGet", library.run, handle, gpu_instance, latest)
-        self._taken = 0 if isinstance(taken, Unknown) else self._taken + 1
+        had_one, self._has_one = self._has_one, not isinstance(taken, Unknown)
         if isinstance(taken, Unknown):
             return taken
-        return None if self._taken > 1 else NEEDS_TWO_LOOKS
+        return None if had_one else NEEDS_TWO_LOOKS
 
     def _between(self, ask: Ask) -> dict[str, Any]:
         self._request.sample1, self._request.sample2 = self._samples
         answer = ask("nvmlGpmMetricsGet", library.filled, self._request, of_card=False)
         if isinstance(answer, Unknown):
             return dict.fromkeys(_COUNTED, answer)
-        read = [
-            metric.value * scale
-            if metric.nvmlReturn == library.NVML_SUCCESS and not isnan(metric.value)
-            else _UNCOUNTED
-            for metric, scale in zip(self._metrics, _GPM_SCALES, strict=True)
-        ]
-        sm, occupancy, tensor, dram, rx, tx, *units = read
+        metrics = zip(self._request.metrics[: len(_GPM_SCALES)], _GPM_SCALES, strict=True)
+        sm, occupancy, tensor, dram, rx, tx, *units = (_counted(metric, scale) for metric, scale in metrics)
         counters = Counters(sm, occupancy, tensor, dram, _most(units))
         return dict(zip(_COUNTED, (counters, rx, tx), strict=True))
+
+
+def _counted(metric: Handle, scale: float) -> float | Unknown:
+    told = metric.nvmlReturn == library.NVML_SUCCESS and not isnan(metric.value)
+    return metric.value * scale if told else _UNCOUNTED
 
 
 def _most(units: Sequence[float | Unknown]) -> float | Unknown:

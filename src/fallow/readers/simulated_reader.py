@@ -89,7 +89,9 @@ class SimulatedReader:
         self._clock = clock
         self._proc = proc
         self._environ = environ
-        self._blank = tuple(_blank(index, *card) for index, card in enumerate(machine(environ["FALLOW_SIMULATE"])))
+        cards = machine(environ["FALLOW_SIMULATE"])
+        self._memory_bytes = [memory_bytes for _, memory_bytes in cards]
+        self._blank = tuple(_blank(index, *card) for index, card in enumerate(cards))
         self._before: dict[tuple[int, int], tuple[float, float]] = {}
         self._before_s: float | None = None
         self._loads: dict[tuple[int, int], float] = {}
@@ -154,12 +156,12 @@ class SimulatedReader:
 
     def _gpu(self, blank: Gpu, stats: Sequence[Stat]) -> Gpu:
         loads = [self._loads.get(_key(stat), 0.0) for stat in stats]
-        used = sum(stat.resident_bytes for stat in stats)
+        used, total = sum(stat.resident_bytes for stat in stats), self._memory_bytes[blank.index]
         load = _whole_per_cent(sum(loads))
         return replace(
             blank,
             utilization=load,
-            memory=_memory(blank, used),
+            memory=Memory(total, min(used, total), max(0, total - used), 0),
             holders=tuple(
                 Holder(stat.pid, stat.resident_bytes, _whole_per_cent(own))
                 for stat, own in zip(stats, loads, strict=True)
@@ -204,10 +206,3 @@ def _blank(index: int, name: str, memory_bytes: int) -> Gpu:
         "recent": NOT_ASKED,
     }
     return Gpu(**{**dict.fromkeys(fields(Gpu), _NOT_REAL), **known})  # type: ignore[arg-type]  # by name
-
-
-def _memory(blank: Gpu, used: int) -> Memory | Unknown:
-    if isinstance(blank.memory, Unknown):
-        return blank.memory
-    total = blank.memory.total_bytes
-    return Memory(total, min(used, total), max(0, total - used), 0)
