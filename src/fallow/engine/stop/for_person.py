@@ -130,7 +130,7 @@ class StopsForPersons:
             return StopAnswer(refused=str(error))
         if ran.ended is None:
             return StopAnswer(refused=f"there was no answer within {limit_s:.0f} s; look at the GPU again")
-        return understood(ran.text)
+        return understood(f"{ran.text}\n{ran.errors.decode(errors='replace')}")
 
     def _order(self, who: Account, command: Sequence[str]) -> bytes:
         now = account(who.name)
