@@ -144,17 +144,6 @@ def clusters(tmp_path: pathlib.Path) -> Iterator[list[Cluster]]:
         cluster.close()
 
 
-def test_one_that_does_not_end_is_killed_after_the_grace_and_its_survivors_are_named(
-    tmp_path: pathlib.Path, clusters: list[Cluster]
-) -> None:
-    scheduler = Scheduler(deaf=True)
-    cluster = Cluster(tmp_path, scheduler)
-    clusters.append(cluster)
-    cluster.idle(60)
-    assert scheduler.done == ["warn in 10", "ask TERM", "kill: still_there", "name survivors"]
-    assert cluster.said[-1].endswith("could not be ended: job 99 completes for ever")
-
-
 def test_nobody_is_told_that_a_job_goes_on_once_another_rule_has_asked_it_to_end(
     tmp_path: pathlib.Path, clusters: list[Cluster]
 ) -> None:
@@ -280,20 +269,6 @@ def test_readings_of_another_host_say_nothing_about_the_job(tmp_path: pathlib.Pa
     clusters.append(cluster)
     cluster.idle(100, host="node08")
     assert scheduler.done == []
-
-
-def test_work_cancels_the_warning_and_the_journal_says_of_what_kind_each_reason_is(
-    tmp_path: pathlib.Path, clusters: list[Cluster]
-) -> None:
-    scheduler = Scheduler()
-    cluster = Cluster(tmp_path, scheduler)
-    clusters.append(cluster)
-    cluster.idle(15)
-    cluster.idle(1, load=0.9)
-    assert scheduler.done == ["warn in 10", "cancel: works"]
-    actions = [event for event in cluster.journal.last(None) if event.kind == "action"]
-    assert [event.reason for event in actions] == ["works", "idle"]
-    assert dict(actions[1].facts)["for_s"] == 10.0
 
 
 def test_every_notice_about_a_job_names_the_person_whose_job_it_is(
