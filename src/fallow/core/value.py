@@ -39,7 +39,11 @@ else:
 
     def replace(instance, **changes):
         """Return the same value with some fields changed."""
-        return type(instance)(**{**instance.__dict__, **changes})
+        if not changes.keys() <= instance._allowed:
+            raise TypeError(f"{type(instance).__name__} has {instance.__match_args__}, and got {[*changes]}")
+        changed = object.__new__(type(instance))
+        changed.__dict__.update(instance.__dict__, **changes)
+        return changed
 
     def fields(cls):
         """Return the names of a value's fields, in order."""
@@ -47,7 +51,8 @@ else:
 
     def _init(self, *args, **kwargs):
         given = self.__dict__
-        given.update(zip(self.__match_args__, args, strict=False))
+        if args:
+            given.update(zip(self.__match_args__, args, strict=False))
         given.update(kwargs)
         is_lost = len(given) < len(args) + len(kwargs)  # one came twice, or there are too many
         if is_lost or not self._required <= given.keys() <= self._allowed:
