@@ -1,7 +1,6 @@
 """The command `gpuselect`: print idle GPUs, or claim them as `fallow run` does and exec() a command."""
 
 import argparse
-import os
 from collections.abc import Callable, Sequence
 
 from fallow.actuators.process import spawn
@@ -29,7 +28,7 @@ def main(words: Sequence[str], world: World, tell: Callable[[str], None]) -> int
     if args.processes:  # a GPU that others use too cannot be claimed
         gpus = pick_for(world, request)
     else:
-        claimed = claim(world, request, pid=os.getpid(), program=program_name(command[0]), say=tell)
+        claimed = claim(world, request, program=program_name(command[0]), say=tell)
         gpus = claimed.gpus
         for held in claimed.claims:
             held.hand_to_job()

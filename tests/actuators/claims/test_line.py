@@ -1,8 +1,11 @@
 """Launches that wait get their GPUs in order of arrival, and picks at once get different GPUs."""
 
 import pathlib
+import signal
 import subprocess
 from collections.abc import Callable
+
+import pytest
 
 from tests.conftest import Fallow
 from tests.places import LIMIT_S
@@ -58,3 +61,20 @@ def test_a_released_card_wakes_the_line_at_once_and_not_at_the_next_poll(
     blocker.communicate("\n", timeout=LIMIT_S)
     assert waiting.communicate(timeout=LIMIT_S)[0] == "mine\n"
     assert world.calls("nvmlDeviceGetUtilizationRates") - before <= 2 * 6, "looked in vain for longer than a ring"
+
+
+@pytest.mark.more
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("words", ["run --wait --idle-timeout 1h -- true", "pick --wait"])
+def test_a_signal_ends_a_wait_and_leaves_no_place(simulated: Fallow, words: str, number: signal.Signals) -> None:
+    blocked(simulated, "-n", "4")
+    folder = pathlib.Path(simulated.environ["FALLOW_CLAIM_DIR"])
+    waiting = simulated.start(*words.split())
+    assert waiting.stderr is not None
+    assert "waiting for 1 GPU" in waiting.stderr.readline()
+    assert len([*folder.glob("wait-*")]) == 1
+    waiting.send_signal(number)
+    _, rest = waiting.communicate(timeout=LIMIT_S)
+    assert waiting.returncode == -number
+    assert "Traceback" not in rest
+    assert [*folder.glob("wait-*")] == []

@@ -61,7 +61,7 @@ def launch(folder: pathlib.Path, uid: int, count: int, wait_s: float | None) -> 
     world = World({"FALLOW_CLAIM_DIR": str(folder / "claims")})
     world.gpu_reader = FreeCards()
     try:
-        claimed = claim(world, Request(Wanted(count), wait_s=wait_s), pid=os.getpid(), program="storm")
+        claimed = claim(world, Request(Wanted(count), wait_s=wait_s), program="storm")
     except NotEnoughGpus:
         os._exit(TOO_FEW)
     command = ["/bin/sleep", "0.02"]

@@ -21,7 +21,7 @@ from fallow.engine.allocate.claim import claim
 from fallow.engine.allocate.pick import pick
 from fallow.engine.allocate.refused import not_enough
 from fallow.engine.allocate.search import Request
-from fallow.engine.machine.claims_seen import claim_of, note_of
+from fallow.engine.machine.claims_seen import claim_of
 from fallow.engine.machine.world import World
 from fallow.policies.pick import Order, Wanted
 from tests.engine.allocate.storm import CARDS, FreeCards
@@ -74,7 +74,7 @@ def world(tmp_path: pathlib.Path) -> Iterator[World]:
 
 
 def claimed(world: World, wanted: Wanted = ONE, wait_s: float | None = None, say: Callable[[str], None] = str) -> str:
-    got = claim(world, Request(wanted, wait_s=wait_s), pid=os.getpid(), program="train", say=say)
+    got = claim(world, Request(wanted, wait_s=wait_s), program="train", say=say)
     return ",".join(held.uuid for held in got.claims)
 
 
@@ -117,7 +117,9 @@ def test_a_launch_that_tries_once_takes_no_gpu_for_which_another_waits_but_those
 
 def test_a_launch_that_is_stopped_keeps_nobody_waiting_until_it_continues(world: World) -> None:
     with subprocess.Popen(["sleep", "1000"]) as waiting:
-        place = Place(world.folder, world.clock, note_of(world, "sleep", waiting.pid), CARDS[:2])
+        stat = world.proc.stat(waiting.pid)
+        assert stat is not None
+        place = Place(world.folder, world.clock, Note(waiting.pid, stat.birth), CARDS[:2])
         waiting.send_signal(signal.SIGSTOP)
         os.waitpid(waiting.pid, os.WUNTRACED)
         assert claimed(world) == CARDS[0]

@@ -9,7 +9,7 @@ from fallow.actuators.claims.folder import FileRefused, to_give_it_to_root
 from fallow.core.gpu import Gpu
 from fallow.core.value import value
 from fallow.engine.allocate.search import Request, Search
-from fallow.engine.machine.claims_seen import note_of
+from fallow.engine.machine.claims_seen import our_note
 from fallow.engine.machine.world import World
 from fallow.engine.machine.yielding_gpus import wait_until_clear
 from fallow.readers.accounts import user_name
@@ -23,15 +23,13 @@ class Claimed:
     claims: tuple[Held, ...]
 
 
-def claim(
-    world: World, request: Request, *, pid: int, program: str, say: Callable[[str], None] | None = None
-) -> Claimed:
+def claim(world: World, request: Request, *, program: str, say: Callable[[str], None] | None = None) -> Claimed:
     """Claim GPUs and return them; wait in line if the request says so.
 
     `program` is shown to others as what the GPUs are claimed for: a name, not a command line.
     """
     say = say or (lambda _: None)
-    note = partial(note_of, world, program, pid)
+    note = partial(our_note, world, program)
     held: list[Held] = []
 
     def take_all(gpus: Sequence[Gpu]) -> bool:

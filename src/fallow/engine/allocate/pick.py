@@ -8,7 +8,7 @@ from fallow.actuators.claims.claims import note_pick
 from fallow.actuators.claims.folder import FileRefused
 from fallow.core.gpu import Gpu
 from fallow.engine.allocate.search import Request, Search
-from fallow.engine.machine.claims_seen import note_of
+from fallow.engine.machine.claims_seen import our_note
 from fallow.engine.machine.world import World
 
 
@@ -26,7 +26,7 @@ def pick(
                 return False
         return True
 
-    search = Search(world, request, say or (lambda _: None), take, note=partial(note_of, world, "fallow pick"))
+    search = Search(world, request, say or (lambda _: None), take, note=partial(our_note, world, "fallow pick"))
     return search.find()
 
 

@@ -18,7 +18,7 @@ from fallow.core.value import replace
 from fallow.engine.fill.filler import FillerLike, FillerSpec, Start
 from fallow.engine.fill.newcomers import HAS_BEGUN_CUDA, MONITORS, Newcomer
 from fallow.engine.history.run import Run
-from fallow.engine.machine.claims_seen import note_of, seen_reservations
+from fallow.engine.machine.claims_seen import our_note, seen_reservations
 from fallow.policies.fill import FillDecision, FillLook, FillState, Phase, due_s, step
 
 _RESUME_WITHIN_S = 60.0
@@ -220,7 +220,7 @@ class FillerSlot:
     def _mark(self) -> bool:
         """Mark all GPUs as filled; return whether that succeeded and none is claimed."""
         for uuid in self.uuids:
-            note = note_of(self._world, program_name(self.spec.command[0]))
+            note = our_note(self._world, program_name(self.spec.command[0]))
             mark = take(self._world.folder, uuid, note, FILLER)
             if mark is None:
                 return False

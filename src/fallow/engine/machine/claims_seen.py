@@ -1,33 +1,29 @@
 """What reserves GPUs, as everybody may see it: who has claimed one, who waits for it, and which filler is on it.
 
-Who that is, is what notes in the claim folder say: processes that live. User and program come from /proc. Any user
-can write a note, so before fallow acts on a claim it asks the kernel (readers/claim_owner).
+Who that is, is what notes in the claim folder say: processes that live. Their users come from /proc. Any user can
+write a note, so before fallow acts on a claim it asks the kernel (readers/claim_owner).
 """
 
 import os
 from collections.abc import Sequence
-from itertools import pairwise
 
 from fallow.actuators.claims.claims import claim_on, filler_on, is_picked
 from fallow.actuators.claims.waitline import LAST, waiting
 from fallow.core.errors import FallowError
 from fallow.core.reservations import NOTHING_RESERVED, Claim, Note, Reservations, Waiter
-from fallow.core.units import program_name
 from fallow.core.unknown import Unknown
 from fallow.core.value import replace
 from fallow.engine.machine.world import World
 from fallow.readers.accounts import user_name
 from fallow.readers.proc import Stat
 
-_FIRST_WORDS = 6  # python -P -m fallow run, or fallow run
 _STOPPED = "Tt"  # by a signal, and by a debugger
 
 
-def note_of(world: World, program: str, pid: int | None = None) -> Note:
-    """Return what a claim, a mark or a place says of a process, by default of this one."""
-    pid = os.getpid() if pid is None else pid
-    stat = world.proc.stat(pid)
-    return Note(pid, None if stat is None else stat.birth, program, world.clock.wall_s())
+def our_note(world: World, program: str) -> Note:
+    """Return what our claim, mark or place says."""
+    stat = world.proc.stat(os.getpid())
+    return Note(os.getpid(), None if stat is None else stat.birth, program, world.clock.wall_s())
 
 
 def reservations_of(world: World, uuid: str, line: Sequence[Waiter] = ()) -> Reservations:
@@ -60,24 +56,12 @@ def claim_of(world: World, uuid: str) -> Claim | Unknown | None:
 
 
 def with_its_process(world: World, claim: Claim) -> Claim:
-    """Return a claim with user and program of its process; without a process, if its note names none that lives."""
+    """Return a claim with the user of its process; without a process, if its note names none that lives here."""
     stat = _process(world, claim.pid, claim.birth)
     if stat is None:
         return Claim(claim.shared)
-    user, command = world.proc.user(stat.pid), world.proc.command(stat.pid)
-    return replace(
-        claim,
-        user=None if isinstance(user, Unknown) else user,
-        command=None if isinstance(command, Unknown) else launched(command),
-    )
-
-
-def launched(command: str) -> str:
-    """Return the name of a program; a `fallow run` that has not become its command yet is called by that."""
-    launch, dashes, rest = command.partition(" -- ")
-    words = [program_name(word) for word in launch.split(" ")[:_FIRST_WORDS]]
-    is_launch = bool(dashes) and ("fallow", "run") in pairwise(words)
-    return program_name(rest if is_launch else command)
+    user = world.proc.user(stat.pid)
+    return claim if isinstance(user, Unknown) else replace(claim, user=user)
 
 
 def line(world: World, before: str = LAST) -> list[Waiter]:

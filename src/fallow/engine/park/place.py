@@ -11,7 +11,7 @@ from fallow.actuators.claims.claims import Held, take
 from fallow.actuators.claims.folder import ClaimFolder, folder_path
 from fallow.core.errors import FallowError
 from fallow.core.parked import ParkedJob
-from fallow.engine.machine.claims_seen import note_of
+from fallow.engine.machine.claims_seen import our_note
 from fallow.engine.machine.world import World
 from fallow.engine.machine.yielding_gpus import is_marked
 
@@ -39,7 +39,7 @@ def kept_free(world: World, job: ParkedJob) -> Iterator[None]:
 
 def _claim_all(world: World, folder: ClaimFolder, uuids: Sequence[str], held: list[Held]) -> bool:
     for uuid in uuids:
-        one = take(folder, uuid, note_of(world, "fallow wake"))
+        one = take(folder, uuid, our_note(world, "fallow wake"))
         if one is None:
             _end(held)
             return False

@@ -1,7 +1,6 @@
 """`fallow run`: claim GPUs and exec the command, or stay its parent to stop it if it idles or hangs."""
 
 import argparse
-import os
 import shlex
 import sys
 from collections.abc import Mapping
@@ -137,7 +136,7 @@ def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:  # noqa: 
         return _dry_run(args, gpus, line, voice)
     try:
         with interruptible_while_waiting(wanted):
-            claimed = claim(world, wanted, pid=os.getpid(), program=program_name(command[0]), say=voice.note)
+            claimed = claim(world, wanted, program=program_name(command[0]), say=voice.note)
     except NotEnoughGpus as error:
         if args.over_ssh is None:
             raise

@@ -1,6 +1,5 @@
 """The calls: what the command line does, for Python programs and notebooks. None of them prints."""
 
-import os
 import sys
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
@@ -99,7 +98,7 @@ def claim(
     demand("set_environment", set_environment, bool, "True or False")
     with asking(machine_of(simulate)) as (asker, _):
         program = program_name(sys.argv[0] or "python")
-        found = claiming.claim(asker.world, wanted, pid=os.getpid(), program=program)
+        found = claiming.claim(asker.world, wanted, program=program)
         try:
             for held in found.claims:
                 held.hand_to_job()
