@@ -23,6 +23,7 @@ from tests.waiting import end_group
 
 if TYPE_CHECKING:
     from tests.harness import Machine
+    from tests.interfaces.cli.filled import Fill
     from tests.real_owners import Jupyter, Podman
     from tests.real_slurm import Slurm
 
@@ -178,6 +179,15 @@ class Fallow:
     def start(self, *words: str, **variables: str) -> subprocess.Popen[str]:
         """Start it; whatever still runs when the test ends is killed."""
         return self.start_other("fallow", *with_a_free_port(*words), **variables)
+
+    def up(self, config: str, *words: str, **variables: str) -> "Fill":
+        """Start the daemon with this config."""
+        from tests.interfaces.cli.filled import Fill
+
+        file = self.home / "fallow.toml"
+        file.write_text(config)
+        file.chmod(0o600)
+        return Fill(self.start("up", "--config", str(file), *words, **variables))
 
     def start_other(self, *words: str, **variables: str) -> subprocess.Popen[str]:
         """Start another program in its environment, such as one that starts fallow."""

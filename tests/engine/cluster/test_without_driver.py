@@ -3,7 +3,6 @@
 import pathlib
 
 from tests.conftest import Fallow
-from tests.interfaces.cli.filled import Fill
 
 CONFIG = """
 [page]
@@ -19,10 +18,7 @@ def test_a_daemon_with_a_cluster_runs_without_a_driver(driverless: Fallow, tmp_p
     for name in ("scontrol", "squeue", "scancel"):  # a Slurm whose controller does not answer
         (tmp_path / name).write_text("#!/bin/sh\necho 'Unable to contact slurm controller' >&2\nexit 1\n")
         (tmp_path / name).chmod(0o755)
-    config = tmp_path / "fallow.toml"
-    config.write_text(CONFIG)
-    path = f"{tmp_path}:{driverless.environ['PATH']}"
-    daemon = Fill(driverless.start("up", "--config", str(config), PATH=path))
+    daemon = driverless.up(CONFIG, PATH=f"{tmp_path}:{driverless.environ['PATH']}")
     daemon.until("this machine has no GPUs of its own, and only the cluster is watched")
     daemon.until("up, with")
     daemon.until("Unable to contact slurm controller")

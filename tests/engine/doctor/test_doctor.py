@@ -19,7 +19,6 @@ from fallow.engine.history.journal import Journal
 from fallow.engine.machine.world import World as OurWorld
 from tests.actuators.claims.test_users import ADA, BOB, Users
 from tests.conftest import Fallow
-from tests.interfaces.cli.filled import Fill
 from tests.interfaces.socket.conftest import daemon, start_daemon  # noqa: F401  fixtures
 from tests.places import LIMIT_S
 from tests.standin import World
@@ -161,19 +160,16 @@ def test_a_config_with_mistakes_is_broken(simulated: Fallow, open_folder: pathli
     assert examined(simulated, 0, FALLOW_CONFIG=str(file))["config"]["state"] == "ok"
 
 
-def test_the_config_of_the_daemon_that_runs_is_told(simulated: Fallow, tmp_path: pathlib.Path) -> None:
-    config = tmp_path / "its.toml"
-    config.write_text("[page]\nenabled = false\n")
-    config.chmod(0o600)
-    Fill(simulated.start("up", "--config", str(config))).until("up, ")
+def test_the_config_of_the_daemon_that_runs_is_told(simulated: Fallow) -> None:
+    simulated.up("[page]\nenabled = false\n").until("up, ")
 
     def daemon_told() -> str:
         checks = json.loads(simulated("doctor", "--json").stdout)["checks"]
         return "".join(each["means"] for each in checks if each["part"] == "daemon")
 
     told = until(daemon_told, lambda told: "has not read the GPUs yet" not in told, pause_s=PROGRAM_S)
-    assert f", with {config}, up for" in told
-    assert f"; the daemon that runs has {config}" in examined(simulated, 0)["config"]["means"]
+    assert f", with {simulated.home}/fallow.toml, up for" in told
+    assert f"; the daemon that runs has {simulated.home}/fallow.toml" in examined(simulated, 0)["config"]["means"]
 
 
 def test_a_daemon_that_lives_is_ok_and_one_that_died_is_broken(

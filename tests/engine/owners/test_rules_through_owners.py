@@ -4,7 +4,6 @@ In each test one job that must be stopped and one that must not are judged side 
 second was seen for just as long.
 """
 
-import pathlib
 from collections.abc import Callable
 
 import pytest
@@ -30,16 +29,9 @@ StartUp = Callable[[str], Fill]
 
 
 @pytest.fixture
-def up(simulated: Fallow, tmp_path: pathlib.Path) -> StartUp:
+def up(simulated: Fallow) -> StartUp:
     """Start `fallow up` with the rule and more of a config."""
-
-    def start(more: str = "") -> Fill:
-        file = tmp_path / "fallow.toml"
-        file.write_text(RULE + more)
-        file.chmod(0o600)
-        return Fill(simulated.start("up", "--config", str(file)))
-
-    return start
+    return lambda more="": simulated.up(RULE + more)
 
 
 def on_gpu(fallow: Fallow, gpu: int) -> list[str]:
@@ -84,7 +76,7 @@ def test_an_idle_container_is_stopped_by_its_engine_for_good_and_one_with_a_labe
 @pytest.mark.engine
 @pytest.mark.more
 def test_what_comes_back_is_told_and_from_then_on_only_reported(
-    simulated: Fallow, up: StartUp, podman: Podman, tmp_path: pathlib.Path
+    simulated: Fallow, up: StartUp, podman: Podman
 ) -> None:
     idle, _ = podman.run("stubborn", *on_gpu(simulated, 1))
     running = up("")

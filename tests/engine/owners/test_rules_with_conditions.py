@@ -5,7 +5,6 @@ second was seen for just as long.
 """
 
 import json
-import pathlib
 import sys
 import threading
 from collections.abc import Callable
@@ -42,16 +41,9 @@ Hold = Callable[..., int]
 
 
 @pytest.fixture
-def up(simulated: Fallow, tmp_path: pathlib.Path) -> StartUp:
+def up(simulated: Fallow) -> StartUp:
     """Start `fallow up` with a rule under these conditions."""
-
-    def start(*unless: str) -> Fill:
-        file = tmp_path / "fallow.toml"
-        file.write_text(RULE.format(unless=json.dumps(unless)))
-        file.chmod(0o600)
-        return Fill(simulated.start("up", "--config", str(file)))
-
-    return start
+    return lambda *unless: simulated.up(RULE.format(unless=json.dumps(unless)))
 
 
 @pytest.fixture

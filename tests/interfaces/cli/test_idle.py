@@ -2,7 +2,6 @@
 
 import json
 import os
-import pathlib
 import socket
 import subprocess
 import threading
@@ -27,7 +26,6 @@ from fallow.engine.machine.world import World as Machine
 from fallow.readers.proc import Proc
 from tests.conftest import Fallow
 from tests.engine.history.life import gpu_status
-from tests.interfaces.cli.filled import Fill
 from tests.places import OFTEN
 from tests.standin import Process, World
 from tests.waiting import PROGRAM_S, until
@@ -47,11 +45,9 @@ def test_free_gpus_are_idle_now_and_for_how_long_is_not_known_without_a_daemon(s
 
 @pytest.mark.more
 def test_the_daemon_knows_for_how_long_and_a_job_that_began_since_it_looked_is_seen(
-    simulated: Fallow, tmp_path: pathlib.Path
+    simulated: Fallow,
 ) -> None:
-    config = tmp_path / "fallow.toml"
-    config.write_text(OFTEN)
-    Fill(simulated.start("up", "--config", str(config))).until("up, ")
+    simulated.up(OFTEN).until("up, ")
     until(lambda: simulated("idle", "1", "--for", "1s").returncode == 0, pause_s=PROGRAM_S)
     assert simulated("idle", "1", "--for", "30d").returncode == 1
     with subprocess.Popen(["sleep", "1000"], env=simulated.on("1")) as job:

@@ -10,18 +10,16 @@ from tests.places import ME
 
 
 @pytest.fixture
-def file(tmp_path: pathlib.Path) -> pathlib.Path:
-    made = tmp_path / "fallow.toml"
-    made.write_text("[page]\nenabled = false\n")
-    return made
+def up(simulated: Fallow) -> Fill:
+    """A daemon that can be asked."""
+    running = simulated.up("[page]\nenabled = false\n")
+    running.until("up, with")
+    return running
 
 
 @pytest.fixture
-def up(simulated: Fallow, file: pathlib.Path) -> Fill:
-    """A daemon that can be asked."""
-    running = Fill(simulated.start("up", "--config", str(file)))
-    running.until("up, with")
-    return running
+def file(simulated: Fallow) -> pathlib.Path:
+    return simulated.home / "fallow.toml"
 
 
 def test_a_config_without_a_mistake_is_loaded(simulated: Fallow, file: pathlib.Path, up: Fill) -> None:

@@ -192,13 +192,9 @@ def test_a_process_that_the_config_protects_and_that_came_during_the_grace_is_no
     assert job.lives
 
 
-def test_what_the_config_of_the_running_daemon_protects_is_left_alone(
-    simulated: Fallow, start: Start, config: Callable[[str], str]
-) -> None:
+def test_what_the_config_of_the_running_daemon_protects_is_left_alone(simulated: Fallow, start: Start) -> None:
     job = start(1, ALONE + SLEEPER)
-    its = config("[page]\nenabled = false\n[protect]\ncommands = ['python*']\n")
-    Fill(simulated.start("up", "--config", its)).until("up, ")
-    del simulated.environ["FALLOW_CONFIG"]
+    simulated.up("[page]\nenabled = false\n[protect]\ncommands = ['python*']\n").until("up, ")
     until(lambda: simulated("stop", "1", "--dry-run"), lambda done: "not known" not in done.stderr, pause_s=0.2)
     done = simulated("stop", "1", "--yes")
     assert (done.returncode, "that is in [protect] of the config" in done.stdout) == (1, True), done

@@ -5,7 +5,6 @@ import pathlib
 from urllib.parse import urlencode
 
 from tests.conftest import Fallow
-from tests.interfaces.cli.filled import Fill
 from tests.places import LIMIT_S, ME
 
 OLD, NEW = "the-first-token-of-me", "the-second-token-of-me"
@@ -31,12 +30,11 @@ def port_of(line: str) -> int:
 def test_a_token_that_was_changed_or_taken_away_is_worth_nothing_after_a_reload(
     simulated: Fallow, tmp_path: pathlib.Path
 ) -> None:
-    token, file = tmp_path / "token", tmp_path / "fallow.toml"
+    token, file = tmp_path / "token", simulated.home / "fallow.toml"
     token.write_text(OLD)
     token.chmod(0o600)
     page = "[page]\nlisten = '127.0.0.1:0'\n"
-    file.write_text(f"{page}[[page.person]]\nuser = '{ME}'\ntoken_file = '{token}'\n")
-    running = Fill(simulated.start("up", "--config", str(file)))
+    running = simulated.up(f"{page}[[page.person]]\nuser = '{ME}'\ntoken_file = '{token}'\n")
     port = port_of(running.until("the page is at"))
     running.until("up, with")
     origin = {"origin": f"http://127.0.0.1:{port}"}

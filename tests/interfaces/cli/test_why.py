@@ -2,7 +2,6 @@
 
 import json
 import os
-import pathlib
 import re
 import subprocess
 import time
@@ -20,7 +19,6 @@ from fallow.engine.history.journal import Journal
 from fallow.engine.machine.world import World as Machine
 from fallow.interfaces.render.why_text import lines, ruled
 from tests.conftest import Fallow
-from tests.interfaces.cli.filled import Fill
 from tests.places import ME
 from tests.reasons import said
 from tests.standin.world import World
@@ -58,12 +56,9 @@ def sleeper(simulated: Fallow) -> Iterator[subprocess.Popen[bytes]]:
 
 
 def test_with_a_daemon_it_says_which_rule_counts_and_when_it_would_act(
-    simulated: Fallow, sleeper: subprocess.Popen[bytes], tmp_path: pathlib.Path
+    simulated: Fallow, sleeper: subprocess.Popen[bytes]
 ) -> None:
-    config = tmp_path / "fallow.toml"
-    config.write_text(RULES)
-    config.chmod(0o600)
-    Fill(simulated.start("up", "--config", str(config), "--listen", "127.0.0.1:0")).until("up, with")
+    simulated.up(RULES, "--listen", "127.0.0.1:0").until("up, with")
     seen = until(lambda: simulated("why", "3").stdout, lambda text: "counted since" in text, pause_s=PROGRAM_S)
     first, *rest = seen.splitlines()
     assert re.match(r"GPU 3 is \w+ for \S+ \(since \d{4}-\d\d-\d\d \d\d:\d\d:\d\d\): ", first), seen
