@@ -10,13 +10,13 @@ A GPU with an unknown reading is never given, whatever the limits are, also not 
 first are given: those without a recent pick before those with one, then empty before filled. Both only rank.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from itertools import combinations
 from math import comb
 
 from fallow.core.activity import load_now, unseen_memory_bytes
-from fallow.core.gpu import Gpu, Holder
+from fallow.core.gpu import Gpu
 from fallow.core.ports import Depth, Links
 from fallow.core.reasons import Reason
 from fallow.core.reservations import NOTHING_RESERVED, Reservations
@@ -61,7 +61,7 @@ class Choice:
 def eligible(gpu: Gpu, wanted: Wanted) -> bool:
     """Return whether this GPU could ever fit, whatever runs on it now: a launch waits only for such GPUs."""
     large_enough = isinstance(gpu.memory, Unknown) or gpu.memory.total_bytes >= wanted.min_free_bytes
-    right_name = isinstance(gpu.name, Unknown) or _wrong_name(gpu, wanted) is None
+    right_name = isinstance(gpu.name, Unknown) or (wanted.name or "").lower() in gpu.name.lower()
     return large_enough and right_name  # what is unknown now may fit later
 
 
@@ -98,80 +98,57 @@ def choose(
 
 def refusal(gpu: Gpu, wanted: Wanted, reserved: Reservations) -> Reason | None:
     """Return the first reason not to give this GPU, or None."""
-    wrong_name = _wrong_name(gpu, wanted)
-    if wrong_name is not None:
-        return wrong_name
+    return next(_reasons(gpu, wanted, reserved), None)
+
+
+def _reasons(gpu: Gpu, wanted: Wanted, reserved: Reservations) -> Iterator[Reason]:
+    claim, memory = reserved.claim, gpu.memory
+    if wanted.name is not None:
+        yield from _not_known("its name", gpu.name)
+        if isinstance(gpu.name, str) and wanted.name.lower() not in gpu.name.lower():
+            yield Reason("other_name", name=gpu.name)
     if gpu.trouble is not None:
-        return Reason("trouble", trouble=gpu.trouble)
-    if isinstance(gpu.uuid, Unknown):
-        return Reason("reading_unknown", reading="its UUID", why=gpu.uuid.why)
-    claim = reserved.claim
+        yield Reason("trouble", trouble=gpu.trouble)
+    yield from _not_known("its UUID", gpu.uuid)
     if claim is not None and not (wanted.shared and claim.shared):
-        return Reason("taken", claim=str(claim))
+        yield Reason("taken", claim=str(claim))
     if reserved.ahead is not None:
-        return Reason("in_line")
-    missing = _not_known({"who holds it": gpu.holders, "its memory": gpu.memory})
-    if missing is not None:
-        return missing
-    # A launch that shares expects others: their processes do not count against the GPU.
-    lenient = claim is not None
-    too_many = None if lenient else _held(gpu, wanted)
-    if too_many is not None:
-        return too_many
-    traffic = gpu.memory_utilization if gpu.mig is None else None
-    missing = _not_known({"its utilization": load_now(gpu), "its memory traffic": traffic})
-    return missing or (None if lenient else _too_busy(gpu, wanted)) or _too_little(gpu, wanted)
+        yield Reason("in_line")
+    yield from _not_known("who holds it", gpu.holders)
+    yield from _not_known("its memory", memory)
+    if claim is None:  # a launch that shares expects others: their processes do not count against the GPU
+        yield from _held(gpu, wanted)
+    yield from _not_known("its utilization", load_now(gpu))
+    if gpu.mig is None:
+        yield from _not_known("its memory traffic", gpu.memory_utilization)
+    if claim is None:
+        load, traffic = known(load_now(gpu), 1.0), known(gpu.memory_utilization, 0.0)
+        if load > wanted.max_utilization:
+            yield Reason("too_busy", what="utilization", load=load, most=wanted.max_utilization)
+        if traffic > wanted.max_memory_utilization:
+            yield Reason("too_busy", what="memory traffic", load=traffic, most=wanted.max_memory_utilization)
+    if not isinstance(memory, Unknown) and memory.free_bytes < wanted.min_free_bytes:
+        yield Reason("too_little_memory", free_bytes=memory.free_bytes, needed_bytes=wanted.min_free_bytes)
 
 
-def _wrong_name(gpu: Gpu, wanted: Wanted) -> Reason | None:
-    if wanted.name is None:
-        return None
-    if isinstance(gpu.name, Unknown):
-        return Reason("reading_unknown", reading="its name", why=gpu.name.why)
-    return None if wanted.name.lower() in gpu.name.lower() else Reason("other_name", name=gpu.name)
+def _not_known(what: str, reading: object) -> Iterator[Reason]:
+    """Refuse a GPU of which a reading is missing."""
+    if isinstance(reading, Unknown):
+        yield Reason("reading_unknown", reading=what, why=reading.why)
 
 
-def _not_known(readings: Mapping[str, object]) -> Reason | None:
-    """Return which reading is missing that every GPU must have to be given, or None."""
-    for what, reading in readings.items():
-        if isinstance(reading, Unknown):
-            return Reason("reading_unknown", reading=what, why=reading.why)
-    return None
-
-
-def _held(gpu: Gpu, wanted: Wanted) -> Reason | None:
+def _held(gpu: Gpu, wanted: Wanted) -> Iterator[Reason]:
+    """Refuse a GPU that too many hold; memory without a visible holder counts as one process more."""
     holders = () if isinstance(gpu.holders, Unknown) else gpu.holders
     if len(holders) > wanted.max_processes:
-        return Reason("held", holders=_in_words(holders))
+        pids = ", ".join(str(holder.pid) for holder in holders[:4])
+        more = f" and {len(holders) - 4} more" if len(holders) > 4 else ""
+        yield Reason("held", holders=f"pid {pids}{more}")
     if len(holders) == wanted.max_processes:
-        # Memory without a visible holder counts as one process more.
         unseen = unseen_memory_bytes(gpu)
-        if isinstance(unseen, Unknown):
-            return Reason("reading_unknown", reading="its memory", why=unseen.why)
-        if unseen:
-            return Reason("unseen_memory", unseen_bytes=unseen)
-    return None
-
-
-def _too_busy(gpu: Gpu, wanted: Wanted) -> Reason | None:
-    load, traffic = known(load_now(gpu), 1.0), known(gpu.memory_utilization, 0.0)
-    if load > wanted.max_utilization:
-        return Reason("too_busy", what="utilization", load=load, most=wanted.max_utilization)
-    if traffic > wanted.max_memory_utilization:
-        return Reason("too_busy", what="memory traffic", load=traffic, most=wanted.max_memory_utilization)
-    return None
-
-
-def _in_words(holders: Sequence[Holder]) -> str:
-    pids = ", ".join(str(holder.pid) for holder in holders[:4])
-    more = f" and {len(holders) - 4} more" if len(holders) > 4 else ""
-    return f"pid {pids}{more}"
-
-
-def _too_little(gpu: Gpu, wanted: Wanted) -> Reason | None:
-    free = 0 if isinstance(gpu.memory, Unknown) else gpu.memory.free_bytes
-    enough = free >= wanted.min_free_bytes
-    return None if enough else Reason("too_little_memory", free_bytes=free, needed_bytes=wanted.min_free_bytes)
+        yield from _not_known("its memory", unseen)
+        if not isinstance(unseen, Unknown) and unseen:
+            yield Reason("unseen_memory", unseen_bytes=unseen)
 
 
 def _ranked(
