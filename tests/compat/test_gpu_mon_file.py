@@ -79,7 +79,7 @@ def test_a_program_is_ignored_by_a_filler_only_if_it_is_on_all_its_cards(printed
         ("no section\n", ["contains no section headers", "line: 1"]),
         ("[tty]\nenabled\n", ["contains parsing errors", "[line 2]"]),
         ("[tty]\n[tty]\n", ["[line 2]: section 'tty' already exists"]),
-        ("[tty]\nenabled=maybe\n[process-x]\ncmd=x\n", ["Not a boolean: maybe"]),
+        ("[tty]\nenabled=maybe\n[process-x]\ncmd=x\n", ["[tty] enabled: write True or False"]),
         (
             "[defaults]\nsoon=1\n[miner]\ncmd=x\n[process-x]\ncmd=x\ngpus=0-3\n",
             ["gpu_mon does not have [defaults] soon, [miner] cmd"],
@@ -89,7 +89,7 @@ def test_a_program_is_ignored_by_a_filler_only_if_it_is_on_all_its_cards(printed
             "[defaults]\ninterval_seconds=soon\n[process-x]\ncmd=x\n",
             ["interval_seconds: write whole seconds, as 10"],
         ),
-        ("[process-y]\ncmd='x\n", ["No closing quotation"]),
+        ("[process-y]\ncmd='x\n", ["[process-y] cmd: No closing quotation"]),
         (
             "[process-x]\ndir=/tmp\n[tty]\nenabled=yes\nidle_seconds=3\n",
             [

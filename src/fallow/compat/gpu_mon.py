@@ -7,6 +7,7 @@ import re
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from configparser import ConfigParser, Error
+from typing import TypeVar
 
 from fallow.core.arguments import ArgumentParser
 from fallow.core.errors import ConfigWrong
@@ -30,6 +31,7 @@ _KEYS = {
     "tty": ("enabled", "whitelist", "idle_seconds"),
 }
 _LONGEST_NAME = 40
+T = TypeVar("T")
 
 
 def main(words: Sequence[str], world: World, tell: Callable[[str], None]) -> int:
@@ -83,21 +85,21 @@ def _programs(parser: ConfigParser) -> list[str]:
 
 
 def _people(parser: ConfigParser) -> Mapping[str, object]:
-    if not parser.getboolean("tty", "enabled", fallback=False):
+    if not _read(parser, "tty", "enabled", "False", _truth):
         return {"users": "ignore"}
-    away = _listed(parser.get("tty", "whitelist", fallback=""))
-    return {"users": "yield", "user_idle": _seconds(parser, "tty", "idle_seconds", "300"), "ignore_user": away}
+    away = _read(parser, "tty", "whitelist", "", _listed)
+    return {"users": "yield", "user_idle": _read(parser, "tty", "idle_seconds", "300", _seconds), "ignore_user": away}
 
 
 def _filler(parser: ConfigParser, section: str) -> Mapping[str, object]:
-    gpus = _gpus(parser, section)
+    gpus = _read(parser, section, "gpus", "ALL", _gpus)
     places = {key: parser.get(section, name, fallback="") for key, name in (("cwd", "dir"), ("log", "log"))}
     return {
         "name": re.sub(r"[^A-Za-z0-9._-]+", "-", section)[:_LONGEST_NAME],
-        "command": shlex.split(parser.get(section, "cmd", fallback="")),
+        "command": _read(parser, section, "cmd", "", shlex.split),
         "gpus": ",".join(gpus),
         "together": gpus == ["all"] or len(gpus) > 1,
-        "idle_for": _seconds(parser, "defaults", "interval_seconds", "10"),
+        "idle_for": _read(parser, "defaults", "interval_seconds", "10", _seconds),
         "ignore": sorted(frozenset.intersection(*(_ignored(parser, gpu) for gpu in gpus))),
         **{key: os.path.abspath(from_home(place)) for key, place in places.items() if place},
     }
@@ -106,22 +108,33 @@ def _filler(parser: ConfigParser, section: str) -> Mapping[str, object]:
 def _ignored(parser: ConfigParser, gpu: str) -> frozenset[str]:
     """Return the programs that are ignored on a GPU, or on all."""
     watched = [name for name in parser.sections() if name.startswith("gpu-")]
-    here = [name for name in watched if {"all", gpu} & {*_gpus(parser, name)}]
-    return frozenset(word for name in here for word in _listed(parser.get(name, "ignore_programs", fallback="")))
+    here = [name for name in watched if {"all", gpu} & {*_read(parser, name, "gpus", "ALL", _gpus)}]
+    return frozenset(word for name in here for word in _read(parser, name, "ignore_programs", "", _listed))
 
 
-def _gpus(parser: ConfigParser, section: str) -> list[str]:
-    text = parser.get(section, "gpus", fallback="ALL").lower()
-    if not re.fullmatch(r"all|\s*\d+\s*(,\s*\d+\s*)*", text, re.ASCII):
-        raise ValueError(f"[{section}] gpus: write indices, as 0,1, or ALL")
-    return _listed(text)
+def _read(parser: ConfigParser, section: str, key: str, usual: str, convert: Callable[[str], T]) -> T:
+    try:
+        return convert(parser.get(section, key, fallback=usual))
+    except ValueError as error:
+        raise ValueError(f"[{section}] {key}: {error}") from None
 
 
-def _seconds(parser: ConfigParser, section: str, key: str, usual: str) -> str:
-    text = parser.get(section, key, fallback=usual)
+def _gpus(text: str) -> list[str]:
+    if not re.fullmatch(r"all|\s*\d+\s*(,\s*\d+\s*)*", text.lower(), re.ASCII):
+        raise ValueError("write indices, as 0,1, or ALL")
+    return _listed(text.lower())
+
+
+def _seconds(text: str) -> str:
     if not is_number(text):
-        raise ValueError(f"[{section}] {key}: write whole seconds, as {usual}")
+        raise ValueError("write whole seconds, as 10")
     return f"{text}s"
+
+
+def _truth(text: str) -> bool:
+    if text.lower() not in ConfigParser.BOOLEAN_STATES:
+        raise ValueError("write True or False")
+    return ConfigParser.BOOLEAN_STATES[text.lower()]
 
 
 def _listed(text: str) -> list[str]:
