@@ -119,12 +119,10 @@ class NvmlReader:
             return
         if self._opening is not None:
             found, self._opening, self._blind_since_s = self._opening.answer, None, at_s
-            if isinstance(found, str):
-                self._why_closed = found
-            else:
-                self._cards = [Card(index) for index in range(found)]
+            self._why_closed = found if isinstance(found, str) else ""
+            self._cards = [] if isinstance(found, str) else [Card(index) for index in range(found)]
         elif self._blind_since_s is not None and at_s - self._blind_since_s >= _BLIND_FOR_S:
-            self._cards, self._why_closed = [], "the NVIDIA driver is being opened again"
+            self._cards, self._why_closed = [], self._why_closed or "the NVIDIA driver is being opened again"
             self._opening = _DriverCall[int | str](_close_and_open, "the NVIDIA driver cannot be opened")
             self._pool.make([self._opening], 0.0)
 
