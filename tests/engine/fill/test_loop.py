@@ -128,6 +128,32 @@ def test_a_filler_leaves_a_gpu_that_somebody_protects(machine: Machine) -> None:
     assert machine.said("giving it back: ")
 
 
+def test_a_gpu_whose_node_cannot_be_watched_is_looked_at_every_20_ms(machine: Machine) -> None:
+    configure(machine, filler("spare"))
+    machine.pass_(seconds=5)
+    machine.gpu(0).held_by(7)
+    machine.clock.sleep(0.02)
+    machine.daemon.turn()
+    assert on(machine) == []
+
+
+def test_a_gpu_that_was_opened_is_looked_at_as_soon_as_the_driver_may_list_who_it_was(machine: Machine) -> None:
+    node = machine.folder / "dev" / "nvidia0"
+    node.touch()
+    machine.gpu(0).shows(minor=0)
+    configure(machine, filler("spare"))
+    machine.pass_(seconds=5)
+    machine.gpu(0).held_by(7)
+    machine.clock.sleep(0.02)
+    machine.daemon.turn()
+    assert on(machine) == ["spare on GPU 0"], "nothing happened that it knows of"
+    node.read_bytes()
+    machine.daemon.turn()
+    machine.clock.sleep(0.03)
+    machine.daemon.turn()
+    assert on(machine) == []
+
+
 def test_a_filler_is_asked_to_leave_also_where_the_claim_folder_cannot_be_opened(machine: Machine) -> None:
     configure(machine, filler("spare"))
     machine.pass_(seconds=5)
