@@ -44,11 +44,10 @@ def test_it_finds_who_has_the_node_open_further_than_before(root: pathlib.Path) 
     assert searching.look(10.0) == [], "who had it open before is no newcomer, and no filler is"
     process(root, 100, opens=5)
     process(root, 200, opens=1)
-    found = searching.look(10.002)
-    assert [(each.uuid, each.opens) for each in found] == [(GPU, 5), (GPU, 1)]
-    assert "pid 100" in str(found[0].reason)
-    process(root, 200, opens=4)
-    assert [each.opens for each in searching.look(10.004)] == [4], "it is counted at each look"
+    (found,) = searching.look(10.002)
+    assert (found.uuid, found.opens) == (GPU, 5)
+    assert "pid 100" in str(found.reason)
+    assert [each.opens for each in searching.look(10.004)] == [1]
 
 
 def test_a_search_looks_nine_times_within_a_quarter_of_a_second_and_ends(root: pathlib.Path) -> None:
@@ -61,10 +60,26 @@ def test_a_search_looks_nine_times_within_a_quarter_of_a_second_and_ends(root: p
     assert looks == [0.0, 0.002, 0.004, 0.007, 0.012, 0.025, 0.05, 0.1, 0.25]
 
 
-def test_a_search_takes_a_fifth_of_the_time_however_often_the_node_is_opened(root: pathlib.Path) -> None:
-    clock = iter(range(10, 10_000))
-    searching = search(root, lambda: float(next(clock)))
+def test_counting_all_processes_takes_a_fifth_of_the_time_however_often_the_node_is_opened(
+    root: pathlib.Path,
+) -> None:
+    clock = iter([10.0, 11.0, 14.9, 15.0, 16.0])
+    searching = search(root, lambda: next(clock))
     searching.begin(10.0)
-    searching.look(10.0)
+    assert searching.look(10.0) == []
+    process(root, 200, opens=5)
+    searching.begin(14.9)
+    assert searching.look(14.9) == [], "counting all took a second"
+    searching.begin(15.0)
+    assert [each.opens for each in searching.look(15.0)] == [5]
+
+
+def test_who_has_the_node_open_is_counted_at_each_look(root: pathlib.Path) -> None:
+    clock = iter([10.0, 11.0, 11.0])
+    searching = search(root, lambda: next(clock))
+    process(root, 200, opens=1)
+    searching.begin(10.0)
+    assert [each.opens for each in searching.look(10.0)] == [1]
+    process(root, 200, opens=4)
     searching.begin(11.0)
-    assert searching.due_s == 11.0 + 4 * 1.0
+    assert [each.opens for each in searching.look(11.0)] == [4]
