@@ -29,7 +29,7 @@ from fallow.policies.pick import Choice, Order, Wanted, choose, depth_needed, el
 FOREVER = math.inf
 _CHECK_S = 1.0  # for changes of the folder that inotify did not report
 _BUSY_S = 0.25  # between looks at GPUs that are used without a claim
-_AFTER_A_CHANGE_S = (0.0, 0.001, 0.002, 0.005, 0.01, 0.02)  # the event comes a moment before the lock is free
+_AFTER_A_CHANGE_S = (0.0, 0.001, 0.002, 0.005, 0.01, 0.02, 0.04, 0.08)  # the event comes before the lock is free
 Say = Callable[[str], None]
 Take = Callable[[Sequence[Gpu]], bool]
 """Takes GPUs, all or none, and returns whether it did."""
@@ -118,7 +118,9 @@ class Search:
         """Return what is reserved of each GPU before this launch."""
         is_pick = self._give_back is None
         before = LAST if is_pick or self._place is None else self._place.ticket
-        self._ahead = [waiter for waiter in line(self._world, before) if not waiter.is_pick]
+        ours = {gpu.uuid for gpu in self._allowed}
+        waiters = line(self._world, before)
+        self._ahead = [waiter for waiter in waiters if not waiter.is_pick and not ours.isdisjoint(waiter.gpus)]
         found: dict[str, Reservations] = {}
         for gpu in self._allowed:
             try:
@@ -167,6 +169,8 @@ class Search:
                         choice = self._attempt()
                         if choice.gpus:
                             return choice.gpus
+                    elif len(self._ahead) > 1:
+                        break  # the change was for one of them
                 left_s = until_s - clock.monotonic_s()
                 if left_s <= 0:
                     self._look()  # the last look may be hours old
@@ -190,11 +194,8 @@ class Search:
         return [gpu for gpu in fit if isinstance(gpu.uuid, str) and gpu.label not in self._shut]
 
     def _waiting(self) -> str:
-        awaited = self._awaited()
-        uuids = {gpu.uuid for gpu in awaited}
-        ahead = sum(not uuids.isdisjoint(waiter.gpus) for waiter in self._ahead)
-        place = f"{ahead} ahead" if ahead else "first in line"
-        return f"waiting for {gpus_in_words(self._request.wanted.count)}, {place}{way_to_ask(awaited)}"
+        place = f"{len(self._ahead)} ahead" if self._ahead else "first in line"
+        return f"waiting for {gpus_in_words(self._request.wanted.count)}, {place}{way_to_ask(self._awaited())}"
 
     def _given(self, choice: Choice, waited_s: float | None) -> tuple[Gpu, ...]:
         """Return the GPUs of a choice; raise NotEnoughGpus if there are none."""
