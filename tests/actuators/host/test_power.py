@@ -6,6 +6,7 @@ import pathlib
 import pytest
 
 from fallow.actuators.host.power import DryRunPower, PowerAction, SystemPower
+from fallow.actuators.host.write_terminals import write_to
 from fallow.core.findings import Outcome
 
 SHUTDOWN, REBOOT = PowerAction.SHUTDOWN, PowerAction.REBOOT
@@ -28,8 +29,8 @@ class Machine:
     def called(self) -> list[str]:
         return self.calls.read_text().splitlines() if self.calls.exists() else []
 
-    def power(self, terminals: tuple[str, ...] = ()) -> SystemPower:
-        return SystemPower(self.environ, lambda: terminals)
+    def power(self) -> SystemPower:
+        return SystemPower(self.environ)
 
 
 @pytest.fixture
@@ -113,21 +114,19 @@ def test_others_can_if_logind_lets_them(open_folder: pathlib.Path, busctl: str |
     assert all(call.startswith("busctl call") for call in machine.called())
 
 
-def test_what_is_announced_goes_through_wall_or_to_terminals_and_never_raw(machine: Machine) -> None:
+def test_what_is_announced_goes_through_wall_and_reaches_no_terminal_raw(machine: Machine) -> None:
     """V13 and Weak: a reason of somebody else's is part of what is announced."""
     bait = "held by eve: \x1b[2J\x07\u202egnihton\nfallow: all is well\r\x9b31m"
-    assert machine.power().announce(bait).words == "no terminal could be written to"
-    ours, terminal = os.openpty()
-    try:
-        told = machine.power((os.ttyname(terminal), "/dev/no-such-terminal")).announce(bait)
-        assert told == Outcome(True, f"announced on {os.ttyname(terminal)}")
-        shown = os.read(ours, 1000).decode().strip("\r\n")
-    finally:
-        os.close(ours)
-        os.close(terminal)
+    assert not machine.power().announce(bait).ok
     machine.has("wall")
     assert machine.power().announce(bait).ok
     (said,) = machine.called()
-    assert said == f"wall{shown}", "on its stdin"
-    assert shown.startswith("fallow: held by eve")
-    assert shown.isprintable()
+    assert said.startswith("wallfallow: held by eve"), "on its stdin"
+    ours, terminal = os.openpty()
+    try:
+        assert write_to([os.ttyname(terminal), "/dev/no-such-terminal"], bait) == [os.ttyname(terminal)]
+        assert os.read(ours, 1000).decode().strip("\r\n") == said.removeprefix("wall")
+    finally:
+        os.close(ours)
+        os.close(terminal)
+    assert said.isprintable()

@@ -1,11 +1,10 @@
 """The only file that turns the machine off or restarts it, and announces that."""
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from enum import Enum
 
-from fallow.actuators.host.write_terminals import write_to
 from fallow.actuators.process import programs
 from fallow.actuators.process.spawn import find
 from fallow.core.errors import CannotRun, CommandNotFound, NotPermitted
@@ -34,10 +33,8 @@ class PowerAction(Enum):
 class SystemPower:
     """Controls power through systemctl if it is on the PATH, else shutdown(8)."""
 
-    def __init__(self, environ: Mapping[str, str], terminals: Callable[[], Sequence[str]] = lambda: ()) -> None:
-        """`terminals` returns the terminals of people who are logged in, for machines without wall(1)."""
+    def __init__(self, environ: Mapping[str, str]) -> None:
         self._environ = environ
-        self._terminals = terminals
 
     def can(self, action: PowerAction) -> NotPermitted | None:
         """Return None for root, and for others if logind permits it without a password; else why not."""
@@ -70,16 +67,13 @@ class SystemPower:
         return Outcome(False, f"could not {action.words}: {command[0]} says: {ran.failure}")
 
     def announce(self, text: str) -> Outcome:
-        """Announce through wall(1), else on each terminal that we may write to."""
+        """Announce through wall(1)."""
         # On its stdin: an argument could be the name of a file, which root's wall would show to all users.
         line = f"fallow: {printable(text)}\n".encode()
         try:
             ran = programs.run(["wall"], self._environ, _ANSWERS_WITHIN_S, stdin=line)
-        except (CommandNotFound, CannotRun):
-            told = write_to(self._terminals(), text)
-            return Outcome(
-                bool(told), f"announced on {', '.join(told)}" if told else "no terminal could be written to"
-            )
+        except (CommandNotFound, CannotRun) as error:
+            return Outcome(False, f"could not announce it: {error}")
         return Outcome(ran.ok, "announced to all terminals" if ran.ok else f"wall failed: {ran.failure}")
 
     def _command(self, action: PowerAction, reason: str) -> list[str] | None:

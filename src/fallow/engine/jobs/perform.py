@@ -10,7 +10,6 @@ from fallow.core.actions import EndGuard, HostAction, Notify, PowerOff, Reboot, 
 from fallow.core.errors import FallowError, WrongUsage
 from fallow.core.findings import Outcome
 from fallow.core.units import printable
-from fallow.core.unknown import Unknown
 from fallow.engine.jobs.executor import Executor, ThreadExecutor
 from fallow.engine.machine.world import World
 from fallow.readers.accounts import run_as
@@ -30,7 +29,7 @@ def host_actuators(world: World, *, dry_run: bool, user: str | None = None) -> H
 
     The power is that of the real machine, so simulated GPUs never touch it.
     """
-    real = SystemPower(world.environ, lambda: _terminals(world))
+    real = SystemPower(world.environ)
     if dry_run:
         return HostActuators(DryRunPower(real), DryRunHooks(), ThreadExecutor())
     power = real if world.simulated is None else DryRunPower(real, "not done: the GPUs are simulated")
@@ -119,13 +118,6 @@ def nobody_to_signal() -> FallowError | None:
 def touches_machine(actions: tuple[HostAction, ...]) -> bool:
     """Return whether one of the actions ends everything on the machine, so that every protection forbids it."""
     return any(type(action) in _POWER for action in actions)
-
-
-def _terminals(world: World) -> list[str]:
-    people = world.terminals().people()
-    if isinstance(people, Unknown):
-        return []
-    return [f"/dev/{person.terminal}" for person in people if person.terminal is not None]
 
 
 _POWER: dict[type, PowerAction] = {PowerOff: PowerAction.SHUTDOWN, Reboot: PowerAction.REBOOT}
