@@ -5,7 +5,6 @@ does, none lives longer than LIFETIME_S.
 """
 
 import os
-import resource
 import signal
 import sys
 import time
@@ -158,17 +157,6 @@ def group_dies_of_int() -> None:
     say("ready")
     os.killpg(0, signal.SIGINT)
     live()
-
-
-def exits(code: str) -> None:
-    sys.exit(int(code))
-
-
-def dies(number: str) -> None:
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    if int(number) != signal.SIGKILL:
-        signal.signal(int(number), signal.SIG_DFL)
-    os.kill(os.getpid(), int(number))
 
 
 if __name__ == "__main__":
