@@ -16,27 +16,33 @@ from fallow.core.errors import FallowError, PartMissing, WrongUsage
 from fallow.core.findings import Outcome
 from fallow.core.plain_text import as_plain, as_plain_text
 
+_PLAIN = ("http", "https")
+_NOT_INSTALLED = "Apprise is not installed"
 _START_S = 30.0
 """Longer than an interpreter and the libraries may take to start on a busy machine."""
 _LIMIT_S = 15.0
 """For the services, from then on."""
-_KINDS: dict[str, type[FallowError]] = {kind.__name__: kind for kind in (PartMissing, WrongUsage)}
-_Answer = tuple[str, str]
-"""The kind of the error, empty if there is none, and a sentence."""
 
 
 def send(
     environ: Mapping[str, str], urls: Sequence[str], title: str, text: str, limit_s: float = _LIMIT_S
 ) -> list[Outcome]:
     """Send a message to all addresses at once; return the outcome of each, without the secrets of its address."""
-    answers = _ask(environ, urls, {"title": title, "text": text, "limit_s": limit_s})
-    return [Outcome(not kind, words) for kind, words in answers]
+    failures = _ask(environ, urls, {"title": title, "text": text, "limit_s": limit_s})
+    told = [(without_secrets(url), why) for url, why in zip(urls, failures, strict=True)]
+    return [Outcome(why is None, f"told {to}" if why is None else f"could not tell {to}: {why}") for to, why in told]
 
 
 def refusals(environ: Mapping[str, str], urls: Sequence[str]) -> list[FallowError | None]:
     """Return for each address why nothing could ever be sent to it; None if it may work. Nothing is sent."""
-    answers = _ask(environ, urls, {"limit_s": _LIMIT_S}) if urls else []
-    return [_KINDS.get(kind, FallowError)(words) if kind else None for kind, words in answers]
+    failures = _ask(environ, urls, {}) if urls else []
+    return [_refusal(without_secrets(url), why) for url, why in zip(urls, failures, strict=True)]
+
+
+def _refusal(to: str, why: str | None) -> FallowError | None:
+    if why == _NOT_INSTALLED:
+        return PartMissing.of(f"a notice to {to}", "apprise")
+    return None if why is None else WrongUsage(f"no notice can be sent to {to}: {why}")
 
 
 def without_secrets(url: str) -> str:
@@ -45,26 +51,23 @@ def without_secrets(url: str) -> str:
         parts = urlsplit(url)
     except ValueError:
         return "the address"
-    if parts.scheme in ("http", "https"):
+    if parts.scheme in _PLAIN:
         return f"{parts.scheme}://{parts.hostname}/…"
     return f"{parts.scheme}://…" if parts.scheme else "the address"
 
 
-def _ask(environ: Mapping[str, str], urls: Sequence[str], order: Mapping[str, object]) -> list[_Answer]:
+def _ask(environ: Mapping[str, str], urls: Sequence[str], order: Mapping[str, object]) -> list[str | None]:
+    """Return why each address failed, or None."""
     try:
         given = json.dumps({"urls": list(urls), **order}).encode()
         ran = programs.run([sys.executable, "-P", "-m", __name__], environ, _START_S + _LIMIT_S, given)
-        answers = [(str(kind), str(words)) for kind, words in json.loads(ran.output.strip().rpartition(b"\n")[2])]
+        failures = [None if why is None else str(why) for why in json.loads(ran.output.strip().rpartition(b"\n")[2])]
     except FallowError as error:
-        return [(FallowError.__name__, f"no notice could be sent: {error}")] * len(urls)
+        return [str(error)] * len(urls)
     except (ValueError, TypeError):
-        answers = []
+        failures = []
     # What else it printed may repeat an address, and is not passed on.
-    return (
-        answers
-        if len(answers) == len(urls)
-        else [(FallowError.__name__, "the sending of a notice failed")] * len(urls)
-    )
+    return failures if len(failures) == len(urls) else ["the sending of notices failed"] * len(urls)
 
 
 def main() -> None:
@@ -73,35 +76,29 @@ def main() -> None:
 
     order = json.load(sys.stdin)
     urls = order["urls"]
-    answers = [_checked(url) for url in urls]  # before the time counts: it loads the libraries
+    failures = [_why_never(url) for url in urls]  # before the time counts: it loads the libraries
     if "text" in order:
-        pool, late = ThreadPoolExecutor(len(urls)), f"no answer in {order['limit_s']:g} s"
+        pool, limit_s = ThreadPoolExecutor(len(urls)), order["limit_s"]
         title, text = as_plain(order["title"]), as_plain_text(order["text"])
-        good = [number for number, (kind, _) in enumerate(answers) if not kind]
+        good = [number for number, why in enumerate(failures) if why is None]
         sent = {number: pool.submit(_sent, urls[number], title, text) for number in good}
-        wait(sent.values(), order["limit_s"])
+        wait(sent.values(), limit_s)
         for number, each in sent.items():
-            failure = each.result() if each.done() else late
-            if failure:
-                words = f"could not tell {without_secrets(urls[number])}: {failure}"
-                answers[number] = (FallowError.__name__, words)
-    print(json.dumps(answers), flush=True)  # noqa: T201
+            failures[number] = each.result() if each.done() else f"no answer in {limit_s:g} s"
+    print(json.dumps(failures), flush=True)  # noqa: T201
     os._exit(0)  # the thread of a service that does not answer would wait on
 
 
-def _checked(url: str) -> _Answer:
-    """Return why nothing could ever be sent there, or that something was: who only checks reads no more of it."""
-    to, apprise = without_secrets(url), _apprise()
+def _why_never(url: str) -> str | None:
+    """Return why nothing could ever be sent there; None if it may work."""
+    apprise = _apprise()
     try:
         parts = urlsplit(url)
-        is_plain = parts.scheme in ("http", "https") and bool(parts.hostname)
-        if (apprise is not None and apprise.Apprise().add(url)) or is_plain:
-            return "", f"told {to}"
+        if (apprise is not None and apprise.Apprise().add(url)) or (parts.scheme in _PLAIN and parts.hostname):
+            return None
     except Exception as error:  # noqa: BLE001  a plugin may raise anything, and its message may repeat the address
-        return WrongUsage.__name__, f"no notice can be sent to {to}: it fails with {type(error).__name__}"
-    if apprise is None:
-        return PartMissing.__name__, str(PartMissing.of(f"a notice to {to}", "apprise"))
-    return WrongUsage.__name__, f"no notice can be sent to {to}: Apprise does not know the address"
+        return f"Apprise fails on the address with {type(error).__name__}"
+    return _NOT_INSTALLED if apprise is None else "Apprise does not know the address"
 
 
 def _sent(url: str, title: str, text: str) -> str | None:

@@ -7,8 +7,7 @@ started them. So one process supervises one job.
 
 import os
 import signal
-from collections import deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from itertools import chain
 
@@ -116,21 +115,17 @@ class JobTree:
                     self.ended = Ended(code=child.si_status) if exited else Ended(by_signal=child.si_status)
 
     def _members(self) -> list[ProcessRow]:
-        rows = self._table.everybody()
-        by_pid = {row.pid: row for row in rows}
-        children: dict[int, list[ProcessRow]] = {}
-        for row in rows:
-            children.setdefault(row.parent, []).append(row)
-        ours = {row.pid: row for row in rows if self._is_ours(row)}
-        todo = deque(row for row in ours.values() if ours.keys().isdisjoint(_above(row, by_pid)))
-        found: list[ProcessRow] = []
-        while todo:
-            row = todo.popleft()
-            found.append(row)
-            todo.extend(children.get(row.pid, ()))
+        rows = sorted(self._table.everybody(), key=lambda row: (row.birth, row.pid))  # parents first
+        found: dict[int, ProcessRow] = {}
+        before = -1
+        while len(found) > before:  # once more, since of two born at once the order is not certain
+            before = len(found)
+            for row in rows:
+                if row.pid not in found and (row.parent in found or self._is_ours(row)):
+                    found[row.pid] = row
         # A process that was seen in the tree stays known, even if it has another parent at the next look.
-        self._known = frozenset((*self._first, *(row.process for row in found)))
-        return found
+        self._known = frozenset((*self._first, *(row.process for row in found.values())))
+        return list(found.values())
 
     def _is_ours(self, row: ProcessRow) -> bool:
         return row.process in self._known or (self._orphans is not None and self._orphans.of_job(row))
@@ -166,10 +161,3 @@ class JobTree:
             why = "waits inside the kernel and hears no signal (state D)"
         command = self._table.command(row.pid)
         return f"pid {row.pid} ({program_name(command) if isinstance(command, str) else 'command not known'}) {why}"
-
-
-def _above(row: ProcessRow, by_pid: Mapping[int, ProcessRow]) -> Iterator[int]:
-    """Yield the parent of a process, its parent, and so on; a parent is never younger."""
-    while (parent := by_pid.get(row.parent)) is not None and parent.birth <= row.birth:
-        yield parent.pid
-        row = parent
