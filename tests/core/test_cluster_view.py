@@ -18,8 +18,6 @@ from tests.interfaces.web.clusters import (
     silent,
     slurm_job,
     small,
-    unread,
-    unread_pods,
 )
 
 
@@ -27,11 +25,6 @@ def test_gpus_are_free_busy_idle_unknown_or_out() -> None:
     view = cluster_view(small(), ANYBODY)
     assert view.counts == {"free": 1, "filled": 0, "busy": 2, "idle": 4, "unknown": 1, "out": 4}
     assert view.total == 12
-
-
-def test_a_job_of_which_nothing_is_said_is_unknown_and_never_idle() -> None:
-    (line,) = (job for job in cluster_view(small(), ANYBODY).jobs if job.key == "slurm:91")
-    assert (line.gpus, line.idle_gpus, line.unknown_gpus) == (1, 0, 1)
 
 
 def test_without_nodes_it_is_not_known_what_can_be_had() -> None:
@@ -56,22 +49,6 @@ def test_while_the_engine_is_silent_the_gpus_of_its_earlier_jobs_are_unknown_and
     assert unknown_counts(fell_silent()) == ["free", "filled", "busy", "idle", "out"]
     assert (view.counts["unknown"], view.jobs_listed) == (7, False)
     assert all(isinstance(node.held, Unknown) and isinstance(node.idle, Unknown) for node in view.nodes)
-
-
-def test_without_metrics_it_is_known_what_is_held_and_not_what_is_idle() -> None:
-    view = cluster_view(unread(), ANYBODY)
-    assert unknown_counts(unread()) == ["busy", "idle"]
-    assert (view.counts["free"], view.counts["unknown"], view.total, view.jobs_listed) == (1, 7, 12, True)
-    assert [(node.held, isinstance(node.idle, Unknown)) for node in view.nodes] == [(4, True), (3, True), (0, False)]
-
-
-def test_without_metrics_it_is_known_what_pods_hold_on_each_node() -> None:
-    view = cluster_view(unread_pods(), ANYBODY)
-    assert [(node.name, node.held, isinstance(node.idle, Unknown)) for node in view.nodes] == [
-        ("k1", 5, True),
-        ("k2", 2, True),
-    ]
-    assert (view.counts["free"], view.total) == (9, 16)
 
 
 def test_what_only_a_background_job_holds_is_filled_and_nobody_wastes_it_unless_no_job_can_begin_there() -> None:

@@ -45,7 +45,6 @@ STUCK = Reason("stuck", for_s=20.0, readings="x")
 IDLE = Reason("idle", for_s=20.0, readings="x")
 HIDDEN = Unknown("another user's process cannot be read")
 JOB = Affected(frozenset({"GPU-a"}), (AffectedProcess(12, 500, "alice", "/usr/bin/python train.py --big"),))
-OTHER_JOB = Affected(frozenset({"GPU-b"}), (AffectedProcess(13, 501, "bob", "python other.py"),))
 MACHINE = Affected(machine=True)
 ACTIONS: tuple[Action, ...] = (
     Warn(IDLE, 1.0),

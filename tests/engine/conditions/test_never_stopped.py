@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from fallow.core.actions import Ask, CancelWarning, Warn
 from fallow.core.gpu import Gpu, Holder, Snapshot
-from fallow.core.job import GpuKey, Job, JobActivity, JobFinding, with_conditions
+from fallow.core.job import GpuKey, Job, JobActivity
 from fallow.core.process import Process
 from fallow.core.reasons import Reason
 from fallow.core.unknown import Unknown
@@ -14,7 +14,6 @@ from fallow.engine.jobs.job_state import JobRule, JobState, Policy
 from fallow.policies.idle import IdleRules
 from tests.core.gpus import GIB, held
 from tests.length import PLANS
-from tests.reasons import said
 
 PID = 4711
 IN_USE, UNKNOWN = Reason("job_cpu", load=0.9), Unknown("it does not answer")
@@ -104,19 +103,6 @@ def test_work_on_the_gpu_begins_the_conditions_anew_and_an_unknown_gpu_does_not(
     assert state.finding(blind).activity is JobActivity.UNKNOWN
     state.finding(snapshot(6.0))
     assert len(begun) == 2
-
-
-@given(st.lists(FOUND, max_size=5))
-def test_one_reason_is_enough_to_be_busy_and_else_one_doubt_to_be_unknown(found: list[Found]) -> None:
-    idle = JobFinding(JobActivity.IDLE, said("nothing ran"))
-    judged = with_conditions(idle, [(f"c{number}", each) for number, each in enumerate(found)])
-    if IN_USE in found:
-        assert judged.activity is JobActivity.BUSY
-        assert judged.reason.kind == "job_cpu"
-    elif any(isinstance(each, Unknown) for each in found):
-        assert judged.activity is JobActivity.UNKNOWN
-    else:
-        assert (judged.activity, judged.reason) == (idle.activity, idle.reason)
 
 
 def test_what_cannot_be_told_is_shown_while_it_lasts_and_a_first_look_is_not() -> None:

@@ -100,35 +100,12 @@ def test_intervals_lie_in_one_quarter_of_an_hour_and_no_neighbours_are_alike(his
         assert not alike or after.begin_ms % QUARTER_MS == 0
 
 
-def test_a_gap_ends_an_interval_and_does_not_count() -> None:
-    gpu = gpu_status(0, Activity.IDLE, holder())
-    seconds = [0, 1, 2, 3, 7, 8, 9]
-    found = gathered(status(START_S + second, gpu) for second in seconds)
-    begins = [((one.begin_ms - START_S * 1000) / 1000, (one.end_ms - START_S * 1000) / 1000) for one in found]
-    assert begins == [(0, 3), (7, 9)]
-
-
-def test_a_card_that_is_not_listed_for_a_while_has_a_gap() -> None:
-    one, other = gpu_status(0, Activity.FREE), gpu_status(1, Activity.FREE)
-    statuses = [status(START_S + at, one, *([] if 10 <= at < 20 else [other])) for at in range(30)]
-    spans = sorted((piece.uuid, piece.end_ms - piece.begin_ms) for piece in gathered(statuses))
-    assert [ms for _, ms in spans] == [29_000, 9_000, 9_000]
-
-
 def test_a_card_that_has_lost_its_uuid_is_still_the_same_card() -> None:
     well = gpu_status(0, Activity.FREE)
     lost: GpuStatus = replace(well, uuid=QUIET, name=QUIET, activity=Activity.UNKNOWN, holders=QUIET)
     pieces = gathered([status(START_S + at, well if at < 5 else lost) for at in range(10)])
     assert {piece.uuid for piece in pieces} == {well.uuid}
     assert [piece.activity for piece in pieces] == [Activity.FREE, Activity.UNKNOWN]
-
-
-def test_memory_of_a_process_that_changes_does_not_end_an_interval() -> None:
-    statuses = [
-        status(START_S + at, gpu_status(0, Activity.BUSY, replace(holder(), memory_bytes=at, utilization=at / 100)))
-        for at in range(50)
-    ]
-    assert len(gathered(statuses)) == 1
 
 
 def test_who_holds_a_card_is_told_by_user_and_job() -> None:

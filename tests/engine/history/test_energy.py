@@ -51,13 +51,6 @@ def test_time_without_a_known_power_is_not_metered(tmp_path: pathlib.Path) -> No
     assert (told.energy_mj, told.metered_ms, told.witnessed_ms) == (30 * BUSY_W * 1000, 30_000, 90_000)
 
 
-def test_what_was_drawn_while_nobody_watched_belongs_to_nobody(tmp_path: pathlib.Path) -> None:
-    later = metered((600, busy()), begin_s=START_S + 400)
-    (told,) = tallies(tmp_path, *metered((150, busy())), *later).values()
-    assert told.witnessed_ms == told.metered_ms == (149 + 599) * 1000
-    assert told.energy_mj == told.metered_ms * BUSY_W
-
-
 def test_ageing_keeps_the_energy_of_each_user(tmp_path: pathlib.Path) -> None:
     jobs = [(70, busy(user)) if number % 2 else (40, idle(user)) for number, user in enumerate("aabbccaabbcc")]
     before = tallies(tmp_path, *metered(*jobs))

@@ -62,15 +62,6 @@ def test_a_restart_never_bridges(tmp_path: pathlib.Path) -> None:
     assert strip(tmp_path) == [(0, 10, Activity.BUSY), (11, 20, Activity.BUSY)]
 
 
-def test_a_clock_that_goes_back_loses_nothing_that_was_written(tmp_path: pathlib.Path) -> None:
-    there_and_back = [*ticks(Activity.BUSY, 0, 100), *ticks(Activity.FREE, 0, 50)]
-    record(tmp_path, there_and_back)
-    opened = past(tmp_path)
-    found = {one.activity: one.witnessed_ms for one in opened.tallies([START_MS, START_MS + 10**6])}
-    opened.close()
-    assert found == {Activity.BUSY: 99_000, Activity.FREE: 49_000}
-
-
 def test_where_nobody_wrote_there_is_no_past(tmp_path: pathlib.Path) -> None:
     assert open_history(str(tmp_path / "nowhere")) is None
     sqlite3.connect(tmp_path / "history.db").close()

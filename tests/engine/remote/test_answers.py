@@ -174,13 +174,6 @@ def test_the_example_is_an_answer(scripted: Scripted) -> None:
     assert answer.outlooks == {"0:1": Outlook(18.0, 599.0, "enough was stopped", 8.0)}, "as it is counted there"
 
 
-def test_an_owner_whose_id_is_a_list_is_refused() -> None:
-    facts = json.loads(EXAMPLE)
-    facts["gpus"][0]["holders"][0]["owner"]["id"] = []
-    with pytest.raises(WRONG_SHAPE):
-        host_status(facts)
-
-
 @given(st.data())
 def test_whatever_stands_in_an_answer_it_is_shown_or_refused(data: st.DataObject) -> None:
     facts = json.loads(EXAMPLE)

@@ -63,29 +63,6 @@ def test_errors_have_the_sentence_of_the_command_and_its_exit_code(here: Fallow)
         fallow.idle("slurm:1")
 
 
-@pytest.mark.parametrize(
-    ("call", "given", "kind"),
-    [
-        (fallow.protect, {"for_s": "2h"}, TypeError),
-        (fallow.protect, {"for_s": 10**12}, ValueError),
-        (fallow.protect, {"for_s": 1, "subject": "moon"}, ValueError),
-        (fallow.idle, {"for_s": -1}, ValueError),
-        (fallow.idle, {"unless": "moon"}, ValueError),
-        (fallow.why, {"subject": 55}, ValueError),
-        (fallow.report, {"since_s": 60, "until_s": 60}, ValueError),
-        (fallow.report, {"price": "moon"}, ValueError),
-        (fallow.status, {"gpus": "moon"}, ValueError),
-    ],
-)
-def test_wrong_arguments_are_refused_with_a_sentence(
-    here: Fallow, call: Any, given: dict[str, Any], kind: type[Exception]
-) -> None:
-    with pytest.raises(kind) as caught:
-        call(**given)
-    assert str(caught.value).isprintable()
-    assert str(caught.value)
-
-
 def test_a_call_leaves_no_thread_no_file_and_no_signal_handler(world: World, fallow: Fallow) -> None:
     program = textwrap.dedent("""
         import os, signal, threading

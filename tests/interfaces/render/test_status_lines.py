@@ -75,17 +75,6 @@ def drawn(what: Shown, width: int, file: io.StringIO | None = None, **variables:
     return lines(Screen(Terminal() if file is None else file, environ), what)
 
 
-@pytest.mark.parametrize("width", WIDTHS)
-@pytest.mark.parametrize("count", [1, 8, 64])
-def test_each_gpu_has_one_line_and_none_is_wider_than_the_screen(width: int, count: int) -> None:
-    kinds = every_kind().gpus
-    status = machine(*(replace(kinds[at % 8], index=at, uuid=f"GPU-{at}") for at in range(count)))
-    outlooks = {"1": Outlook(18.0), "6": Outlook(None, 1800.0)}
-    made = drawn(shown(status, outlooks=outlooks), width)
-    assert [line.split()[0] for line in made[2:]] == [str(at) for at in range(count)]
-    assert max(map(cells, made)) <= width
-
-
 @given(
     width=st.integers(16, 220),
     words=st.tuples(WORDS, WORDS, WORDS, WORDS),
@@ -196,12 +185,6 @@ def test_of_a_long_note_the_protection_is_kept_and_of_a_long_line_the_command_is
     assert "protected 1h56m" in made
     assert " finetune.py" in made
     assert "options" not in made
-
-
-def test_a_narrow_screen_says_when_a_job_is_stopped_and_not_when_it_is_warned() -> None:
-    status = shown(machine(gpu(0, Activity.IDLE, 60.0)), outlooks={"0": Outlook(2890.0, warns_in_s=2290.0)})
-    assert "stops in 48m" in drawn(status, 80)[2]
-    assert "warned" not in drawn(status, 80)[2]
 
 
 def test_the_bar_is_for_terminals_and_is_empty_for_two_per_cent() -> None:

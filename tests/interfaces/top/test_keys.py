@@ -15,27 +15,10 @@ NOT_OURS = ALONE + SLEEPER
 
 
 @pytest.mark.more
-def test_a_job_is_stopped_after_a_person_has_seen_what_would_be_done(simulated: Fallow, start: Start) -> None:
-    job = start("1", NOT_OURS)
-
-    async def stop(top: Driver) -> None:
-        await top.press("down", "s")
-        await top.until(lambda: isinstance(top.app.screen, StopScreen))
-        await top.sees("would send SIGTERM to every process of the job")
-        assert job.lives
-        await top.press("y")
-        await top.until(lambda: f"stopped {ME}'s job {job.pid} (python" in top.outcome)
-        assert "GPU 1: " in top.outcome, "what became of its memory"
-        await top.until(lambda: "free" in top.row("1"))
-
-    drive(simulated, stop)
-    assert not job.lives
-    assert f"stopped by hand by {ME}" in simulated("why", "1").stdout
-
-
-@pytest.mark.more
-def test_without_agreement_nothing_is_stopped(simulated: Fallow, start: Start) -> None:
-    job = start("1", NOT_OURS)
+def test_a_job_is_stopped_alone_and_only_after_a_person_has_seen_what_would_be_done_and_agreed(
+    simulated: Fallow, start: Start
+) -> None:
+    job, other = start("1", NOT_OURS), start("2", NOT_OURS)
 
     async def stop(top: Driver) -> None:
         for answer in ("n", "escape", "enter"):
@@ -45,14 +28,27 @@ def test_without_agreement_nothing_is_stopped(simulated: Fallow, start: Start) -
             await top.until(lambda: not isinstance(top.app.screen, StopScreen))
             await top.until(lambda: top.outcome == "nothing was stopped")
             await top.press("up")
+        await top.press("tab", "down", "s")
+        await top.until(lambda: isinstance(top.app.screen, StopScreen))
+        await top.sees("would send SIGTERM to every")
+        assert job.lives
+        await top.press("y")
+        await top.until(lambda: f"stopped {ME}'s job {job.pid} (python" in top.outcome)
+        assert "GPU 1: " in top.outcome, "what became of its memory"
+        await top.until(lambda: "free" in top.row("1"))
 
     drive(simulated, stop)
-    assert job.lives
+    assert not job.lives
+    assert other.lives
+    assert f"stopped by hand by {ME}" in simulated("why", "1").stdout
 
 
 @pytest.mark.more
-def test_a_job_that_is_protected_is_left_alone_and_both_are_said(simulated: Fallow, start: Start) -> None:
+def test_a_job_that_is_protected_is_left_alone_and_released_where_it_is_protected(
+    simulated: Fallow, start: Start
+) -> None:
     job = start("1", NOT_OURS)
+    assert simulated("protect", f"user:{ME}", "--for", "3h").returncode == 0
 
     async def protect(top: Driver) -> None:
         await top.press("down", "p")
@@ -64,21 +60,7 @@ def test_a_job_that_is_protected_is_left_alone_and_both_are_said(simulated: Fall
         assert "protected" not in top.row("0")
         await top.press("s")
         await top.until(lambda: "left alone: " in top.outcome)
-
-    drive(simulated, protect)
-    assert job.lives
-    assert "debugging; for another " in simulated("protect", "--list").stdout
-
-
-@pytest.mark.more
-def test_what_protects_a_gpu_is_shown_and_released_where_it_is_protected(simulated: Fallow, start: Start) -> None:
-    start("1")
-    assert simulated("protect", "1", "--for", "2h", "--why", "debugging").returncode == 0
-    assert simulated("protect", f"user:{ME}", "--for", "3h").returncode == 0
-
-    async def release(top: Driver) -> None:
-        await top.until(lambda: top.row("1").rstrip().endswith("protected"))
-        await top.press("down", "p")
+        await top.press("p")
         await top.sees("it is protected already: ")
         await top.sees(f"{ME} protects GPU 1 ")
         await top.sees("debugging")
@@ -91,7 +73,8 @@ def test_what_protects_a_gpu_is_shown_and_released_where_it_is_protected(simulat
         await top.press("ctrl+r", "escape")
         await top.until(lambda: not isinstance(top.app.screen, ProtectScreen))
 
-    drive(simulated, release)
+    drive(simulated, protect)
+    assert job.lives
     left = simulated("protect", "--list").stdout
     assert f"protects user:{ME}" in left
     assert "debugging" not in left
@@ -116,46 +99,21 @@ def test_a_person_learns_why_their_job_was_stopped(simulated: Fallow, start: Sta
 
 
 @pytest.mark.more
-def test_the_jobs_are_a_tree_with_whose_they_are_and_who_started_them(simulated: Fallow, start: Start) -> None:
-    job = start("1,2")
+def test_the_jobs_are_a_tree_and_what_others_wrote_in_it_is_neither_markup_nor_an_escape_code(
+    simulated: Fallow, start: Start
+) -> None:
+    job = start("1,2", f"{SLEEPER} # [bold red]evil[/] \x1b[31m \u202e")
 
     async def look(top: Driver) -> None:
-        assert len(top.jobs) == 2
-        assert top.jobs[0].startswith(f"{ME}  ")
-        assert f"by {'python'}" in top.jobs[0] or "by pytest" in top.jobs[0]
-        assert "GPU 1-2" in top.jobs[0]
-        assert top.jobs[1].startswith(f"{job.pid} ")
+        branch, process = top.jobs
+        assert branch.startswith(f"{ME}  ")
+        assert "by python" in branch or "by pytest" in branch
+        assert "GPU 1-2" in branch
+        assert process.startswith(f"{job.pid} ")
+        assert "[bold red]evil[/] ?[31m" in process
+        assert "\u202e" not in process
         await top.press("tab", "enter")
         await top.sees(f"pid {job.pid} was started by ")
-
-    drive(simulated, look)
-
-
-@pytest.mark.more
-def test_a_process_of_the_tree_is_stopped_alone(simulated: Fallow, start: Start) -> None:
-    first, second = start("1", NOT_OURS), start("2", NOT_OURS)
-
-    async def stop(top: Driver) -> None:
-        await top.press("tab", "down", "s")
-        await top.until(lambda: isinstance(top.app.screen, StopScreen))
-        await top.press("y")
-        await top.until(lambda: f"stopped {ME}'s job {first.pid}" in top.outcome)
-
-    drive(simulated, stop)
-    assert not first.lives
-    assert second.lives
-
-
-@pytest.mark.more
-def test_what_others_wrote_is_neither_markup_nor_an_escape_code(simulated: Fallow, start: Start) -> None:
-    job = start("1", f"{SLEEPER} # [bold red]evil[/] \x1b[31m \u202e")
-
-    async def look(top: Driver) -> None:
-        line = next(line for line in top.jobs if line.startswith(str(job.pid)))
-        assert "[bold red]evil[/] ?[31m" in line
-        assert "\u202e" not in line
-        await top.press("down", "enter")
-        await top.sees(f"pid {job.pid} was started by")
         assert "\x1b" not in top.text
 
     drive(simulated, look, size=(200, 50))

@@ -104,12 +104,6 @@ def unread(wall_s: float = WALL_S) -> ClusterBoard:
     return replace(board, jobs=tuple(_blind(each) for each in board.jobs))
 
 
-def unread_pods(wall_s: float = WALL_S) -> ClusterBoard:
-    """Pods whose GPUs nobody can find while the metrics do not answer."""
-    board = replace(pods(wall_s), troubles=("the metrics cannot be read: refused",), metrics_answer=False)
-    return replace(board, jobs=tuple(_blind(each) for each in board.jobs))
-
-
 def _blind(view: ClusterJobView) -> ClusterJobView:
     return replace(view, activity=JobActivity.UNKNOWN, reason=said("nobody looked"), uses=())
 
