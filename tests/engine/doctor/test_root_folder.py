@@ -27,9 +27,10 @@ def test_the_file_of_each_gpu_is_there_and_one_that_cannot_be_used_is_told(world
     os.mkfifo(path / CARDS[1])
     os.chown(path / CARDS[1], ADA, ADA)
     demand_root_folder(world, told.append)
-    assert {each.name for each in path.iterdir()} == {"gate", *CARDS}
+    assert {each.name for each in path.iterdir()} == set(CARDS)
     assert told == [
-        f"GPU 1: its file {path}/{CARDS[1]} is not a plain file; it is {ADA}'s (its owner or root can remove it)"
+        f"GPU 1: its file {path}/{CARDS[1]} is not a plain file that every user may write to; "
+        f"it is {ADA}'s (its owner or root can remove it)"
     ]
 
 
