@@ -1,11 +1,9 @@
 """Treat GPUs with a filler on them as free: the filler yields to a job that picks or claims the GPU.
 
-The mark on a GPU says that there is a filler, but any user can place one. A process belongs to a filler if a keeper
-is among its ancestors: a process of root or of our own user whose command line says so. The command lines of these
-two can be trusted, since no other user can start a process as them, but through a setuid program, which does not
-count. For other users nothing proves that the work will yield, not even the program, which may be Python with any
-module in it. So `pick` does not give a GPU with such work on it. `run` may claim it, which makes a true filler leave,
-and waits until it has.
+Any user can mark a GPU as filled. So a process belongs to a filler only if a keeper is among its ancestors: a process
+of root or of our own user whose command line says so, since no other user can start one as them. Of other users
+nothing proves that their work will yield. So `pick` does not give a GPU with such work on it. `run` may claim it,
+which makes a true filler leave, and waits until it has.
 """
 
 import os
@@ -52,16 +50,14 @@ def without_fillers(
 
 def filler_pids(world: World, gpu: Gpu, *, of_all_users: bool = False) -> frozenset[int]:
     """Return the holders that belong to a filler of root or our own; with `of_all_users`, of any user."""
-    if isinstance(gpu.holders, Unknown):
-        return frozenset()
-
-    def is_filler(pid: int) -> bool:
-        keeper = _keeper_of(world, pid)
-        if keeper is None or of_all_users:
-            return keeper is not None
-        return KEEPER in world.proc.trusted_names(keeper)  # others choose arguments of root's programs, as of login
-
-    return frozenset(holder.pid for holder in gpu.holders if is_filler(holder.pid))
+    holders = () if isinstance(gpu.holders, Unknown) else gpu.holders
+    below = {holder.pid: _keeper_of(world, holder.pid) for holder in holders}
+    # Others choose arguments of root's programs, as of login.
+    return frozenset(
+        pid
+        for pid, keeper in below.items()
+        if keeper is not None and (of_all_users or KEEPER in world.proc.trusted_names(keeper))
+    )
 
 
 def _keeper_of(world: World, pid: int) -> int | None:
