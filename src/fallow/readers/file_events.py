@@ -40,11 +40,6 @@ class FileEvents:
         """Return the descriptors that become readable when something happened."""
         return () if self._inotify is None else (self._inotify.fileno(),)
 
-    @property
-    def watched(self) -> bool:
-        """Return whether it watches anything."""
-        return bool(self._names)
-
     def watch_opens(self, name: str, path: str) -> str | None:
         """Watch opens and closes of a file; return why that is impossible, or None."""
         return self._listen(name, path, flags.OPEN | _CLOSED)

@@ -109,7 +109,7 @@ class DeviceMemory:
 
 
 class Bench:
-    """Sends kernels until the memory is freed; afterwards it does nothing."""
+    """Sends kernels until the memory is freed; afterwards it raises MemoryFreed."""
 
     def __init__(self, device: Device, memory: DeviceMemory, product: Product) -> None:
         self.device = device
@@ -121,40 +121,27 @@ class Bench:
         self._marks = [device.event(), device.event()]
         self._sent = 0
         # Not freed with the rest, because it is read once more after that.
-        self._wrong = memory.keep(8)
+        self._wrong = memory.keep(8).address
 
-    def fill(self, chunk: Chunk, seed: int) -> bool:
-        """Write the pattern of that seed; return whether the memory was still there."""
-        return self._stride(self._fill, c_uint64(chunk.address), c_uint32(chunk.quads), c_uint32(seed))
+    def fill(self, chunk: Chunk, seed: int) -> None:
+        """Write the pattern of that seed."""
+        self._stride(self._fill, c_uint64(chunk.address), c_uint32(chunk.quads), c_uint32(seed))
 
-    def check(self, chunk: Chunk, seed: int) -> bool:
+    def check(self, chunk: Chunk, seed: int) -> None:
         """Read the pattern back and count the wrong words."""
-        return self._stride(
-            self._check, c_uint64(chunk.address), c_uint32(chunk.quads), c_uint32(seed), c_uint64(self._wrong.address)
-        )
+        where = c_uint64(chunk.address), c_uint32(chunk.quads)
+        self._stride(self._check, *where, c_uint32(seed), c_uint64(self._wrong))
 
-    def compare(self, one: Chunk, other: Chunk) -> bool:
+    def compare(self, one: Chunk, other: Chunk) -> None:
         """Count the words that differ."""
-        return self._stride(
-            self._compare,
-            c_uint64(one.address),
-            c_uint64(other.address),
-            c_uint32(one.quads),
-            c_uint64(self._wrong.address),
-        )
+        where = c_uint64(one.address), c_uint64(other.address)
+        self._stride(self._compare, *where, c_uint32(one.quads), c_uint64(self._wrong))
 
-    def multiply(self, operands: Chunk, result: Chunk, steps: int) -> bool:
+    def multiply(self, operands: Chunk, result: Chunk, steps: int) -> None:
         """Compute the result again."""
-        tiles = operands.size // self.product.tile_bytes
-        return self._send(
-            self._multiply,
-            self.blocks,
-            THREADS,
-            c_uint64(operands.address),
-            c_uint64(result.address),
-            c_uint32(tiles),
-            c_uint32(steps),
-        )
+        where = c_uint64(operands.address), c_uint64(result.address)
+        tiles = c_uint32(operands.size // self.product.tile_bytes)
+        self._send(self._multiply, self.blocks, THREADS, *where, tiles, c_uint32(steps))
 
     def pace(self) -> None:
         """Record an event, and wait for the one before, so that no more than two kernels wait."""
@@ -173,14 +160,13 @@ class Bench:
 
     def wrong_words(self) -> int:
         """Return how many wrong words all checks have found."""
-        return self.device.number(self._wrong.address)
+        return self.device.number(self._wrong)
 
-    def _stride(self, kernel: Any, *arguments: Argument) -> bool:  # noqa: ANN401  a CUfunction
-        return self._send(kernel, self.device.multiprocessors * _STRIDING_BLOCKS, _STRIDING_THREADS, *arguments)
+    def _stride(self, kernel: Any, *arguments: Argument) -> None:  # noqa: ANN401  a CUfunction
+        self._send(kernel, self.device.multiprocessors * _STRIDING_BLOCKS, _STRIDING_THREADS, *arguments)
 
-    def _send(self, kernel: Any, blocks: int, threads: int, *arguments: Argument) -> bool:  # noqa: ANN401  a CUfunction
+    def _send(self, kernel: Any, blocks: int, threads: int, *arguments: Argument) -> None:  # noqa: ANN401  a CUfunction
         with self.memory.lock:
             if self.memory.freed.is_set():
-                return False
+                raise MemoryFreed
             self.device.launch(kernel, blocks, threads, *arguments)
-            return True

@@ -1,7 +1,7 @@
 """What a load is asked to do, and what it counts. Each GPU has one process with one load.
 
 One thread calls `begin`, `step` and `tally` of a load; `free` is called from another, even during `begin`, and then
-`begin` raises MemoryFreed and further steps do nothing.
+`begin` and further steps raise MemoryFreed, or do nothing.
 """
 
 from enum import StrEnum
@@ -54,4 +54,4 @@ class Tally:
 
 
 class MemoryFreed(Exception):
-    """The memory was freed while more was being allocated."""
+    """The memory was freed while it was being allocated or worked on."""

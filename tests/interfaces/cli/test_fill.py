@@ -115,26 +115,21 @@ def test_the_filler_goes_with_its_keeper_and_a_new_one_comes(fill: StartFill, tm
     wait_for_lines(pids, 2)
 
 
-def test_a_filler_is_niced_in_a_session_of_its_own_and_first_when_memory_runs_out(
+def test_each_filler_has_its_gpu_and_a_session_is_niced_and_first_when_memory_runs_out(
     fill: StartFill, tmp_path: pathlib.Path
 ) -> None:
     facts = tmp_path / "facts"
-    script = f'echo "$(nice) $(cat /proc/self/oom_score_adj) $(ps -o sid= -p $$) $$" >> {facts}; sleep 1000'
-    fill("--gpus", "0", "--idle-for", "0", "--", "sh", "-c", script)
-    nice, oom, session, pid = wait_for_lines(facts, 1)[0].split()
-    assert (nice, oom) == ("19", "1000")
-    assert session == pid
-
-
-def test_each_filler_gets_its_own_gpu(fill: StartFill, tmp_path: pathlib.Path) -> None:
-    facts = tmp_path / "facts"
-    script = f"echo {{gpu}} {{uuid}} $CUDA_VISIBLE_DEVICES $CUDA_DEVICE_ORDER >> {facts}; sleep 1000"
+    script = (
+        'echo "{gpu} {uuid} $CUDA_VISIBLE_DEVICES $CUDA_DEVICE_ORDER $(nice) $(cat /proc/self/oom_score_adj)'
+        f' $(ps -o sid= -p $$) $$" >> {facts}; sleep 1000'
+    )
     fill("--gpus", "1,2", "--idle-for", "0", "--", "sh", "-c", script)
     lines = sorted(wait_for_lines(facts, 2))
     for index, line in zip((1, 2), lines, strict=True):
-        label, uuid, visible, order = line.split()
-        assert (label, visible, order) == (str(index), uuid, "PCI_BUS_ID")
+        label, uuid, visible, *how, session, pid = line.split()
+        assert (label, visible, how) == (str(index), uuid, ["PCI_BUS_ID", "19", "1000"])
         assert uuid.endswith(str(index))
+        assert session == pid
 
 
 @pytest.mark.more

@@ -79,7 +79,7 @@ class FillLoop:
         for slot in gone:
             if slot.retired is None:
                 slot.retire(Reason("config_changed"))
-        if slots and not self._claim_writes.watched:
+        if slots:
             self._claim_writes.watch_writes("claims", self._world.folder.path)
         self._slots = [*slots, *gone]
         self._presence_checks = {
