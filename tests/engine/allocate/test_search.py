@@ -12,10 +12,11 @@ from fallow.actuators.claims.claims import take
 from fallow.actuators.claims.waitline import Place
 from fallow.actuators.files import ofd_locks
 from fallow.core.errors import FallowError, NotEnoughGpus
-from fallow.core.gpu import Holder, Snapshot
+from fallow.core.gpu import Gpu, Holder, Snapshot
 from fallow.core.ports import Depth
 from fallow.core.reasons import Reason
 from fallow.core.reservations import Note
+from fallow.core.unknown import Unknown
 from fallow.core.value import replace
 from fallow.engine.allocate.claim import claim
 from fallow.engine.allocate.pick import pick
@@ -43,14 +44,17 @@ class Cards(FreeCards):
 
     def __init__(self, *held: set[int]) -> None:
         self.held = list(held)
+        self.nameless: set[int] = set()
+        """Those of which the UUID cannot be read."""
 
     def look(self, depth: Depth) -> Snapshot:
         held = self.held.pop(0) if len(self.held) > 1 else self.held[0]
         seen = super().look(depth)
-        holder = (Holder(1, 1),)
-        return replace(
-            seen, gpus=tuple(replace(gpu, holders=holder) if gpu.index in held else gpu for gpu in seen.gpus[:2])
-        )
+        return replace(seen, gpus=tuple(self.shown(gpu, held) for gpu in seen.gpus[:2]))
+
+    def shown(self, gpu: Gpu, held: set[int]) -> Gpu:
+        gpu = replace(gpu, holders=(Holder(1, 1),)) if gpu.index in held else gpu
+        return replace(gpu, uuid=Unknown("no answer")) if gpu.index in self.nameless else gpu
 
 
 class GateTried(World):
@@ -154,6 +158,13 @@ def test_a_launch_that_needs_a_gpu_whose_file_cannot_be_used_is_refused_at_once_
         claimed(world, Wanted(2), wait_s=3600.0)
     assert "is not a plain file that every user may write to; it is " in refused.value.refused["1"]
     assert claimed(world) == CARDS[0]
+
+
+def test_a_card_that_appears_while_a_launch_waits_is_given_to_it(world: World) -> None:
+    cards = Cards({0})
+    cards.nameless = {1}
+    world.gpu_reader = cards
+    assert claimed(world, wait_s=3600.0, say=lambda _: cards.nameless.clear()) == CARDS[1]
 
 
 def test_a_wait_ends_with_what_is_so_then_and_not_when_it_began(world: World) -> None:

@@ -48,9 +48,13 @@ class Place:
                 self._fd = os.open(self.ticket, flags, 0o600, dir_fd=folder.fd)
             except OSError as error:
                 raise _no_place(folder, error) from None
-            ofd_locks.take(self._fd, 0)
-            self.want(gpus)
-            os.fchmod(self._fd, 0o644)
+            try:
+                ofd_locks.take(self._fd, 0)
+                self.want(gpus)
+                os.fchmod(self._fd, 0o644)
+            except BaseException:
+                self.close()
+                raise
 
     def want(self, gpus: Iterable[str]) -> None:
         """Say which GPUs would do; new ones may have appeared."""
