@@ -41,6 +41,8 @@ def test_replacing_makes_another_value() -> None:
     before = Point(1)
     assert replace(before, y=5) == Point(1, 5)
     assert before == Point(1)
+    with pytest.raises(TypeError):
+        replace(before, z=1)
 
 
 @pytest.mark.parametrize("wrong", [(), (1, 2, 3)])

@@ -128,3 +128,17 @@ def test_what_ran_for_a_moment_between_two_looks_is_seen_at_each(
     card.samples = [(round(end_s * 1e6), 0) for end_s in ends]
     look(30.0)
     assert peaks != [0.9]
+
+
+def test_what_came_and_went_on_an_empty_gpu_is_seen_and_what_its_last_holder_did_is_not(
+    world: World, look: Look, peaks: list[float | None]
+) -> None:
+    card, begin_us = world[0], 1_700_000_000_000_000
+    card.compute, card.memory_used, card.samples = [Process(os.getpid(), 2**30)], 2**30, [(begin_us, 90)]
+    look(0.0)
+    card.compute, card.memory_used, card.samples = [], 0, [(begin_us, 90), (begin_us + 10**6, 90)]
+    look(2.0)
+    assert peaks == [None]
+    card.samples = [(begin_us + 10**6, 90), (begin_us + 5 * 10**6, 80)]
+    look(13.0)
+    assert peaks == [0.8]

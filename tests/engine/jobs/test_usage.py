@@ -75,7 +75,7 @@ def test_memory_that_is_not_told_is_unknown_and_never_zero(holders: Any) -> None
 
 def test_energy_is_the_power_of_all_its_gpus_over_the_time_that_was_seen() -> None:
     look = works(0, power_w=600.0), works(1, power_w=300.0)
-    assert used(look, look, look).energy_j == 1800.0
+    assert used(look, look, look, every_s=2.0).energy_j == 3600.0
 
 
 def test_energy_that_one_gpu_does_not_tell_is_unknown() -> None:
