@@ -55,8 +55,14 @@ def test_the_readme_shows_what_really_happens(fallow: Fallow, block: list[tuple[
 
 
 def python_blocks() -> list[str]:
-    pages = [README, (REPOSITORY / "docs" / "reference" / "python.md").read_text()]
-    return [block for page in pages for block in re.findall(r"```python\n(.*?)```", page, re.DOTALL)]
+    docs = REPOSITORY / "docs"
+    pages = [README, (docs / "reference" / "python.md").read_text()]
+    notebook = (docs / "guides" / "recipes.md").read_text().partition("## A notebook")[2]
+    cells = re.findall(r"```python\n(.*?)```", notebook, re.DOTALL)
+    return [
+        "".join(cells),
+        *(block for page in pages for block in re.findall(r"```python\n(.*?)```", page, re.DOTALL)),
+    ]
 
 
 @pytest.mark.parametrize("block", python_blocks())

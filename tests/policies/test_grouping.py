@@ -65,18 +65,6 @@ def test_the_same_about_the_same_is_told_once_in_ten_minutes_and_then_counted() 
     assert desk.sent[1][1].text.endswith("29 of card_lost.")
 
 
-def test_more_than_the_limit_is_counted_and_told_with_the_next() -> None:
-    desk = Desk()
-    for number in range(6):
-        desk.note("stopped", f"pid:{number}")
-        desk.pass_s(20)
-    assert len(desk.sent) == 3
-    desk.pass_s(3600)
-    desk.note("stopped", "pid:77")
-    desk.pass_s(20)
-    assert "3 of stopped" in desk.sent[3][1].text
-
-
 def test_that_the_machine_goes_down_is_told_at_once_and_always() -> None:
     desk = Desk()
     for number in range(6):

@@ -21,10 +21,11 @@ from tests.real_owners import Jupyter, eventually
 
 @pytest.mark.engine
 @pytest.mark.more
-def test_a_server_is_asked_once_for_all_its_kernels(fallow: Fallow, tmp_path: pathlib.Path) -> None:
+def test_a_server_is_asked_once_for_all_its_kernels_also_those_without_a_notebook(
+    fallow: Fallow, jupyter: Jupyter
+) -> None:
     clock = ManualClock()
     world, recent = World(fallow.environ, clock=clock), Recent(clock)
-    server = Jupyter(tmp_path / "jupyter", fallow.environ)
 
     def name_of(pid: int) -> str:
         owner = trace(world.proc, pid)
@@ -33,31 +34,15 @@ def test_a_server_is_asked_once_for_all_its_kernels(fallow: Fallow, tmp_path: pa
         assert isinstance(found, Contact), found
         return found.facts.name
 
+    pids = [jupyter.open(f"{name}.ipynb")[1] for name in ("one", "two")]
+    kernel = jupyter.ask("POST", "api/kernels", {"name": "gpu0"})["id"]
+    pids.append(int(eventually(lambda: jupyter.pid_of(kernel), "the kernel")))
+    assert [name_of(pids[0]), name_of(pids[2])] == ["one.ipynb", f"kernel {kernel[:8]}"]
+    jupyter.process.send_signal(signal.SIGSTOP)  # who asks it now gets no answer
     try:
-        pids = [server.open(f"{name}.ipynb")[1] for name in ("one", "two", "three")]
-        assert name_of(pids[0]) == "one.ipynb"
-        server.process.send_signal(signal.SIGSTOP)  # who asks it now gets no answer
-        assert [name_of(pid) for pid in pids] == ["one.ipynb", "two.ipynb", "three.ipynb"]
+        assert [name_of(pid) for pid in pids] == ["one.ipynb", "two.ipynb", f"kernel {kernel[:8]}"]
     finally:
-        server.process.send_signal(signal.SIGCONT)
-        server.close()
-
-
-@pytest.mark.engine
-@pytest.mark.more
-def test_a_kernel_without_a_notebook_is_known_too(fallow: Fallow, tmp_path: pathlib.Path) -> None:
-    world = World(fallow.environ)
-    server = Jupyter(tmp_path / "jupyter", fallow.environ)
-    try:
-        kernel = server.ask("POST", "api/kernels", {"name": "gpu"})["id"]
-        pid = int(eventually(lambda: server.pid_of(kernel), "the kernel"))
-        owner = trace(world.proc, pid)
-        assert isinstance(owner, Owner)
-        found = contact(world, owner, pid)
-        assert isinstance(found, Contact), found
-        assert found.facts.name == f"kernel {kernel[:8]}"
-    finally:
-        server.close()
+        jupyter.process.send_signal(signal.SIGCONT)
 
 
 CGROUP = "/system.slice/docker-" + "c" * 64

@@ -13,9 +13,7 @@ import pytest
 from jupyter_client.blocking.client import BlockingKernelClient
 
 from tests.conftest import Fallow
-from tests.cuda_process import CudaProcess
-from tests.engine.park.parked_jobs import CHECKPOINTED, MIB, RUNNING, keep, on_the_card, parked, start_up, tensors
-from tests.interfaces.cli.filled import Fill
+from tests.engine.park.parked_jobs import CHECKPOINTED, MIB, RUNNING, on_the_card, parked, start_up
 from tests.places import LIMIT_S, REPOSITORY
 from tests.real_owners import Jupyter
 from tests.standin import World
@@ -109,28 +107,6 @@ def test_typing_at_its_terminal_wakes_a_job(world: World, fallow: Fallow, tmp_pa
         end(job)
         os.close(master)
         os.close(slave)
-
-
-@pytest.mark.more
-def test_a_filler_leaves_for_a_job_that_is_woken(
-    world: World, jobs: list[CudaProcess], fallow: Fallow, tmp_path: pathlib.Path
-) -> None:
-    up = start_up(fallow, tmp_path)
-    up.until("was parked")
-    size = world[0].memory_total - world[0].memory_reserved - 20 * MIB
-    filler = HOLD.replace(str(20 * MIB), str(size)) + "\nimport time\ntime.sleep(1000)"
-    fill = Fill(
-        fallow.start(
-            *("fill", "--gpus", "0", "--users", "ignore", "--idle-for", "0"), "--", sys.executable, "-c", filler
-        )
-    )
-    fill.until("filling it")
-    until(lambda: world.cuda_memory(0), lambda held: size in held.values())
-    keep(fallow, f"pid:{jobs[0].pid}")
-    woken = fallow("wake", "0")
-    assert woken.returncode == 0, woken.stderr
-    assert [tensors(each) for each in jobs] == ["tensors"] * 2
-    fill.until("given back after")
 
 
 def as_user(uid: int | str, *words: str, **variables: str) -> "subprocess.CompletedProcess[str]":

@@ -113,15 +113,6 @@ def test_a_job_that_opts_out_during_the_grace_is_neither_gone_nor_killed(stoppin
     assert stopping.engine.done == [("ask", "7")]
 
 
-@pytest.mark.as_root
-def test_a_protection_that_is_placed_during_the_grace_keeps_the_job(stopping: Stopping) -> None:
-    seven = stopping.stop.meant([SEVEN])[0]
-    stopping.engine.after["ask"] = lambda: stopping.world.protections.place(SEVEN, math.inf, "mine")
-    came = stopping.stop.stop(seven)
-    assert came.reason is not None
-    assert (came.gone, came.reason.kind, stopping.engine.done) == (False, "protected", [("ask", "7")])
-
-
 def test_a_job_is_waited_for_as_long_as_its_engine_lets_it_end(stopping: Stopping) -> None:
     """A pod has its own grace, in which Kubernetes does not kill it."""
     pods, clock = replace(stopping.stop.meant([SEVEN])[0], own_grace_s=600.0), stopping.world.clock

@@ -156,30 +156,6 @@ def test_a_prometheus_that_was_stopped_leaves_a_gap_that_is_not_idle(make: Make)
 
 
 ENGINE = "DCGM_FI_PROF_GR_ENGINE_ACTIVE"
-WRONG = {
-    "nan": dcgm_gpu("nan", 1, "NaN"),
-    "infinite": dcgm_gpu("infinite", 1, "+Inf"),
-    "negative": dcgm_gpu("negative", 1, -1),
-    "much": dcgm_gpu("much", 1, 1000),
-    "loadless": metrics(("DCGM_FI_DEV_FB_USED", {"gpu": "1", "UUID": "GPU-loadless-1", "Hostname": "loadless"}, 0)),
-    "twice": dcgm_gpu("twice", 1, 0, device="nvidia1") + dcgm_gpu("twice", 1, 0, device="nvidia7"),
-    "two-uuids": dcgm_gpu("two-uuids", 1, 0) + dcgm_gpu("two-uuids", 1, 0, UUID="GPU-another"),
-    "two-indices": dcgm_gpu("two-indices", 1, 0) + dcgm_gpu("two-indices", 7, 0, UUID="GPU-two-indices-1"),
-    "parent": dcgm_gpu("parent", 1, 0) + dcgm_gpu("parent", 1, 0.5, ENGINE, GPU_I_ID="2"),
-    "instance": dcgm_gpu("instance", 1, 0, GPU_I_ID="2"),
-    "nameless": metrics(("DCGM_FI_DEV_GPU_UTIL", {"Hostname": "nameless"}, 0)),
-}
-
-
-@pytest.mark.more
-def test_a_gpu_whose_series_cannot_be_true_is_never_idle_and_the_others_are_read(make: Make) -> None:
-    cluster = make(dcgm_gpu("n1", 0, 0), *WRONG.values())
-    assert is_idle(cluster.known("GPU-n1-0"))
-    for _ in range(3):
-        cluster.known("GPU-n1-0")
-        assert {each.key.host for each in cluster.read().gpus if is_idle(each)} <= {"n1"}
-    listed = {each.key.host for each in cluster.read().gpus}
-    assert listed == {"n1", *WRONG} - {"loadless", "nameless"}
 
 
 @pytest.mark.more
