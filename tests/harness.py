@@ -48,7 +48,8 @@ class Done(NamedTuple):
 def cli(*words: str, clock: Clock | None = None, environ: Mapping[str, str] | None = None, stdin: str = "") -> Done:
     """Run a command of fallow in this process, with this environment and no other; return what came of it.
 
-    Not for what becomes another program, as `run` without a timeout does, and not for what a signal ends.
+    Not for what becomes another program, as `run` without a timeout does, nor for what a signal ends; and not beside
+    threads that open files: what is open at the end and was not before is closed, as the end of a process does.
     """
     with ExitStack() as stack:
         out, err = (stack.enter_context(os.fdopen(os.memfd_create(name), "w+")) for name in ("out", "err"))

@@ -1,6 +1,7 @@
-"""What each GPU did in the last minutes, in memory, for those who begin to look only now.
+"""What each GPU did in the last five minutes, from the statuses that the daemon publishes.
 
-Steps of some seconds: the mean of the load in each, and the last activity. Those in which nobody looked are left out.
+History has samples of half a minute; these are for what people see at once, such as the last minutes in `top`. A step
+is five seconds long. Steps in which nobody looked are left out.
 """
 
 from fallow.core.activity import Activity
@@ -9,22 +10,21 @@ from fallow.core.unknown import Unknown
 from fallow.core.value import value
 
 STEP_S = 5
-_STEPS = 61  # five minutes, and the step that is not over
+_LASTS_S = 300
 
 
 @value
 class RecentGpu:
     """One GPU in one step."""
 
-    load_sum: float
-    loads: int
-    """How many readings of the load there were."""
+    loads: tuple[float, ...]
+    """The readings of the load."""
     activity: Activity
 
     @property
     def load(self) -> float | None:
         """Return the mean; None if there was no reading."""
-        return self.load_sum / self.loads if self.loads else None
+        return sum(self.loads) / len(self.loads) if self.loads else None
 
 
 @value
@@ -42,21 +42,12 @@ class RecentMinutes:
         self.steps: tuple[RecentStep, ...] = ()
 
     def add(self, status: Status) -> None:
-        """Add what was seen at one tick."""
+        """Add what was seen at one tick. What was seen later than that, before the clock was set back, goes."""
         begin_s = int(status.wall_s // STEP_S * STEP_S)
-        steps = self.steps
-        if steps and steps[-1].begin_wall_s > begin_s:
-            steps = ()  # the clock was set back: what was before cannot be placed
-        before = steps[-1].gpus if steps and steps[-1].begin_wall_s == begin_s else None
+        steps = [each for each in self.steps if begin_s - _LASTS_S <= each.begin_wall_s <= begin_s]
+        before = steps.pop().gpus if steps and steps[-1].begin_wall_s == begin_s else {}
         gpus = {}
         for gpu in status.gpus:
-            load, had = load_of(gpu), None if before is None else before.get(gpu.label)
-            known = not isinstance(load, Unknown)
-            load_sum = (0.0 if had is None else had.load_sum) + (0.0 if isinstance(load, Unknown) else load)
-            gpus[gpu.label] = RecentGpu(load_sum, (0 if had is None else had.loads) + known, gpu.activity)
-        if before is not None:
-            steps = steps[:-1]
-        else:
-            earliest_s = begin_s - (_STEPS - 1) * STEP_S
-            steps = tuple(each for each in steps if each.begin_wall_s >= earliest_s)
+            load, loads = load_of(gpu), before[gpu.label].loads if gpu.label in before else ()
+            gpus[gpu.label] = RecentGpu(loads if isinstance(load, Unknown) else (*loads, load), gpu.activity)
         self.steps = (*steps, RecentStep(begin_s, gpus))
