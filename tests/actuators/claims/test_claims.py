@@ -5,11 +5,12 @@ import pathlib
 import re
 import signal
 import subprocess
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from fallow.actuators.claims.claims import PICKED_FOR_S, claim_on, is_picked, note_pick, take
+from fallow.actuators.claims.claims import PICKED_FOR_S, is_picked, note_pick, take
 from fallow.actuators.claims.folder import ClaimFolder
 from fallow.core.reservations import Claim, Note
 from fallow.core.unknown import Unknown
@@ -30,17 +31,8 @@ def folder(tmp_path: pathlib.Path) -> ClaimFolder:
     return ClaimFolder(str(tmp_path / "claims"))
 
 
-def claimed(folder: ClaimFolder, uuid: str = FIRST) -> Claim | None:
-    fd = folder.peek(uuid)
-    if fd is None:
-        return None
-    claim = claim_on(fd)
-    os.close(fd)
-    return claim
-
-
-def who_claimed(folder: ClaimFolder, uuid: str = FIRST) -> Claim | Unknown | None:
-    """As fallow tells it to people who wait for it."""
+def claimed(folder: ClaimFolder, uuid: str = FIRST) -> Claim | Unknown | None:
+    """As fallow shows it to everybody."""
     world = World({"FALLOW_CLAIM_DIR": folder.path})
     try:
         return claim_of(world, uuid)
@@ -57,12 +49,11 @@ def note(**what: Any) -> Note:
 def test_a_claim_says_whose_it_is(folder: ClaimFolder) -> None:
     held = take(folder, "GPU-1", note(program="train"))
     assert held is not None
-    claim = who_claimed(folder, "GPU-1")
+    claim = claimed(folder, "GPU-1")
     assert isinstance(claim, Claim)
     assert (claim.pid, claim.user, claim.since_wall_s) == (os.getpid(), user_name(os.getuid()), 1.5)
     assert str(claim) == f"claimed by {claim.user} for train (pid {os.getpid()})"
     held.end()
-    assert who_claimed(folder, "GPU-1") is None
     assert claimed(folder, "GPU-1") is None
 
 
@@ -70,16 +61,8 @@ def test_a_claim_says_whose_it_is(folder: ClaimFolder) -> None:
 def test_a_note_that_names_no_process_here_names_nobody(folder: ClaimFolder, false: dict[str, int]) -> None:
     held = take(folder, "GPU-1", note(**false))
     assert held is not None
-    assert who_claimed(folder, "GPU-1") == Claim(shared=False)
+    assert claimed(folder, "GPU-1") == Claim(shared=False)
     held.end()
-
-
-def test_a_note_has_the_name_of_the_program_and_no_argument(simulated: Fallow, folder: ClaimFolder) -> None:
-    """V14"""
-    job, _ = run_and_read(simulated, "run", "--gpus", "0", "--", "sh", "-c", "echo up; read secret")
-    raw = (pathlib.Path(folder.path) / FIRST).read_bytes()
-    assert re.fullmatch(rf"{job.pid} \d+ \d+ sh\n", raw.decode().rstrip(" "))
-    job.communicate("\n", timeout=LIMIT_S)
 
 
 @pytest.mark.parametrize(
@@ -90,7 +73,7 @@ def test_a_note_that_somebody_spoiled_changes_nothing_about_the_claim(folder: Cl
     assert held is not None
     path = pathlib.Path(folder.path) / "GPU-1"
     path.write_bytes(rubbish)
-    assert who_claimed(folder, "GPU-1") == Claim(shared=False)
+    assert claimed(folder, "GPU-1") == Claim(shared=False)
     assert take(folder, "GPU-1", note()) is None
     held.end()
 
@@ -134,20 +117,18 @@ def run_and_read(simulated: Fallow, *words: str) -> tuple[subprocess.Popen[str],
     return process, process.stdout.readline().strip()
 
 
-def test_the_claim_ends_with_the_job(simulated: Fallow, folder: ClaimFolder) -> None:
-    job, _ = run_and_read(simulated, "run", "--gpus", "0", "--", "sh", "-c", "echo up; read line")
-    claim = who_claimed(folder)
+@pytest.mark.parametrize("ends", [lambda job: job.communicate("\n"), end], ids=["by itself", "killed"])
+def test_the_claim_is_the_job_s_whatever_descriptors_it_closes_and_ends_with_it(
+    simulated: Fallow, folder: ClaimFolder, ends: Callable[[subprocess.Popen[str]], object]
+) -> None:
+    script = "exec 3>/dev/null 4>/dev/null 9>/dev/null; exec 3>&- 4>&- 9>&-; echo up; read secret"
+    job, _ = run_and_read(simulated, "run", "--gpus", "0", "--", "bash", "-c", script)
+    claim = claimed(folder)
     assert isinstance(claim, Claim)
     assert claim.pid == job.pid, "nothing stands between: the job is the process that was started"
-    job.communicate("\n", timeout=LIMIT_S)
-    assert job.returncode == 0
-    assert claimed(folder) is None
-
-
-def test_the_claim_ends_with_a_job_that_is_killed(simulated: Fallow, folder: ClaimFolder) -> None:
-    job, _ = run_and_read(simulated, "run", "--gpus", "0", "--", "sh", "-c", "echo up; read line")
-    end(job)
-    assert job.returncode == -signal.SIGKILL
+    raw = (pathlib.Path(folder.path) / FIRST).read_text()
+    assert re.fullmatch(rf"{job.pid} \d+ \d+ bash\n *", raw), "its arguments are nobody else's business"
+    ends(job)
     assert claimed(folder) is None
 
 
@@ -165,13 +146,6 @@ def test_the_claim_lives_on_with_children_when_the_first_process_is_killed(
     job.communicate(timeout=LIMIT_S)
     os.close(pidfd)
     assert claimed(folder) is None
-
-
-def test_a_claim_is_out_of_the_way_of_descriptors_that_scripts_use(simulated: Fallow, folder: ClaimFolder) -> None:
-    script = "exec 3>/dev/null 4>/dev/null 9>/dev/null; exec 3>&- 4>&- 9>&-; echo up; read line"
-    job, _ = run_and_read(simulated, "run", "--gpus", "0", "--", "bash", "-c", script)
-    assert claimed(folder) is not None
-    job.communicate("\n", timeout=LIMIT_S)
 
 
 def test_those_who_share_get_the_same_card_and_others_do_not(simulated: Fallow) -> None:
