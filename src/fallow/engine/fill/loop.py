@@ -223,7 +223,7 @@ class FillLoop:
         due = [due_s for slot in self._slots if (due_s := slot.deadline_s) is not None]
         if now_s < self._unsettled_until_s:
             due.append(self._decided_s + _UNSETTLED_TICK_S)
-        filled = (slot for slot in self._slots if slot.filled)
+        filled = (slot for slot in self._slots if slot.state.phase is Phase.FILLED)  # else it would delay a newcomer
         if any(now_s < self._polls_until_s or self._nodes.cannot_watch(slot.uuids) for slot in filled):
             due.append(self._next_poll_s)
         return min(due, default=_NEVER_S)
