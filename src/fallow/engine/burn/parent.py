@@ -30,7 +30,6 @@ from fallow.workloads.work import Ask, Tally
 
 _LOOK_EVERY_S = 1.0
 _BEGINS_WITHIN_S = 60.0  # starting the driver and allocating all memory takes seconds
-_OVERTIME_S = 3.0  # a worker ends by itself when its time is over, and is asked to this much later
 _LEAVES_WITHIN_S = 10.0  # once asked; longer than a worker waits for its own last step
 _AT_ONCE_S = 1.0  # signals that come together, as SIGTERM and SIGHUP from a service manager, count as one
 _AGAIN = "it had not left when it was asked again, and was killed"
@@ -112,7 +111,6 @@ class _Worker:
         self.output, its_output = os.pipe()
         plan = {
             "ask": {name: getattr(request.ask, name) for name in fields(Ask)},
-            "for_s": request.for_s,
             "simulated_bytes": None if not simulated or isinstance(gpu.memory, Unknown) else gpu.memory.free_bytes,
             "stays": IS_FILLER in world.environ,
             "parent": os.getpid(),
@@ -194,7 +192,7 @@ class _Worker:
         tally = {name: report.pop(name) for name in fields(Tally)}
         tally |= {name: max(getattr(before, name), tally[name]) for name in ("held_bytes", "chunks")}
         if tally["held_bytes"] and not before.held_bytes and self._over_at_s != _NEVER_S:
-            self._over_at_s = self._monotonic_s() + self._for_s + _OVERTIME_S
+            self._over_at_s = self._monotonic_s() + self._for_s
         self.burned = replace(self.burned, tally=Tally(**tally), **report)
 
     def _end(self) -> None:

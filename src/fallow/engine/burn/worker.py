@@ -34,11 +34,10 @@ _LAST_STEP_S = 5.0  # no kernel takes so long, unless the GPU has failed
 
 
 class Burner:
-    """Runs one load until it is asked to leave, its time is over, or it fails."""
+    """Runs one load until it is asked to leave or fails."""
 
-    def __init__(self, work: "CudaWork | SimulatedWork", for_s: float | None) -> None:
+    def __init__(self, work: "CudaWork | SimulatedWork") -> None:
         self._work = work
-        self._for_s = for_s
         self._clock = SystemClock()
         self._signals = SignalPipe()
         self._ended, self._end = os.pipe()
@@ -78,8 +77,6 @@ class Burner:
                 self._work.step()
                 now_s = self._clock.monotonic_s()
                 self._took_s = now_s - self._began_s
-                if self._for_s is not None and self._took_s >= self._for_s:
-                    break
                 if now_s - reported_s >= _REPORT_EVERY_S and not self._leaving:
                     reported_s = now_s
                     self._tally = self._work.tally()
@@ -134,7 +131,7 @@ def main() -> int:
     plan = json.loads(sys.argv[1])
     die_with_parent(plan["parent"])
     ask = Ask(**plan["ask"] | {"load": Load(plan["ask"]["load"])})
-    return Burner(_work(ask, plan["simulated_bytes"]), plan["for_s"]).run(stays=plan["stays"])
+    return Burner(_work(ask, plan["simulated_bytes"])).run(stays=plan["stays"])
 
 
 def _work(ask: Ask, simulated_bytes: int | None) -> "CudaWork | SimulatedWork":
