@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -12,35 +13,43 @@
 #include <unistd.h>
 
 struct world *world;
+static char path[4096];
+static struct stat mapped;
 static int world_file = -1;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* a lock of the file belongs to all our threads */
 
-/* An earlier world stays mapped and open: a thread may still be inside a call that reads it. The same one is kept. */
+static bool is_mapped(const struct stat *about)
+{
+    return world != NULL && about->st_ino == mapped.st_ino && about->st_dev == mapped.st_dev;
+}
+
+/* An earlier world stays mapped: a thread may still be inside a call that reads it. */
 bool map_world(void)
 {
-    const char *path = getenv("FALLOW_STANDIN_WORLD");
-    int file = path == NULL ? -1 : open(path, O_RDWR | O_CLOEXEC);
-    struct stat about, before;
-    void *place = MAP_FAILED;
-    if (file >= 0 && fstat(file, &about) == 0 && world_file >= 0 && fstat(world_file, &before) == 0
-        && before.st_ino == about.st_ino && before.st_dev == about.st_dev) {
-        close(file);
-        return true;
-    }
-    if (file >= 0 && fstat(file, &about) == 0 && about.st_size == (off_t)sizeof(struct world))
-        place = mmap(NULL, sizeof(struct world), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    const char *wanted = getenv("FALLOW_STANDIN_WORLD");
+    struct stat about;
+    if (wanted == NULL || stat(wanted, &about) != 0) return false;
+    if (is_mapped(&about)) return true;
+    int file = about.st_size == (off_t)sizeof(struct world) ? open(wanted, O_RDWR | O_CLOEXEC) : -1;
+    if (file < 0) return false;
+    void *place = mmap(NULL, sizeof(struct world), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
     if (place == MAP_FAILED) {
-        if (file >= 0) close(file);
+        close(file);
         return false;
     }
+    strncpy(path, wanted, sizeof path - 1);
+    mapped = about;
     world_file = file;
     world = place;
     return true;
 }
 
+/* Whoever runs fallow in its own process closes what that opened, so the descriptor may be another file by now. */
 void lock_world(void)
 {
+    struct stat about;
     pthread_mutex_lock(&lock);
+    if (fstat(world_file, &about) != 0 || !is_mapped(&about)) world_file = open(path, O_RDWR | O_CLOEXEC);
     flock(world_file, LOCK_SH);
 }
 
