@@ -11,19 +11,12 @@ from fallow.core.errors import CardFailed, NoDriver, NotEnoughGpus, PartMissing
 Argument = ctypes.c_uint32 | ctypes.c_uint64
 _NEEDS = 12000  # CUDA 12.0: the oldest whose compiler knows all of our kernels
 _OK = 0
-_NO_CARD = {
-    "CUDA_ERROR_NO_DEVICE",
-    "CUDA_ERROR_INVALID_DEVICE",
-    "CUDA_ERROR_STUB_LIBRARY",
-    "CUDA_ERROR_NOT_PERMITTED",
+_NOT_USABLE = {
+    *("CUDA_ERROR_NO_DEVICE", "CUDA_ERROR_INVALID_DEVICE", "CUDA_ERROR_STUB_LIBRARY", "CUDA_ERROR_NOT_PERMITTED"),
+    *("CUDA_ERROR_UNSUPPORTED_PTX_VERSION", "CUDA_ERROR_NO_BINARY_FOR_GPU", "CUDA_ERROR_INVALID_PTX"),
+    *("CUDA_ERROR_SYSTEM_DRIVER_MISMATCH", "CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE"),
 }
-_TOO_OLD = {
-    "CUDA_ERROR_UNSUPPORTED_PTX_VERSION",
-    "CUDA_ERROR_NO_BINARY_FOR_GPU",
-    "CUDA_ERROR_INVALID_PTX",
-    "CUDA_ERROR_SYSTEM_DRIVER_MISMATCH",
-    "CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE",
-}
+"""The driver is too old, or shows this process no such GPU."""
 _OUT_OF_MEMORY = "CUDA_ERROR_OUT_OF_MEMORY"
 _TAKEN = "CUDA_ERROR_DEVICE_UNAVAILABLE"
 
@@ -157,10 +150,8 @@ def _start() -> Any:  # noqa: ANN401  the vendor's module
 
 
 def _fail(name: str) -> NoReturn:
-    if name in _NO_CARD:
-        raise NoDriver(f"CUDA shows no such GPU: {name}")
-    if name in _TOO_OLD:
-        raise NoDriver(f"the driver cannot compile for this GPU; it needs one for CUDA 12.0 or newer ({name})")
+    if name in _NOT_USABLE:
+        raise NoDriver(f"CUDA cannot use this GPU ({name}); it needs a driver for CUDA 12.0 or newer (525)")
     if name == _OUT_OF_MEMORY:
         raise NotEnoughGpus("its memory is full: not even a context finds room")
     if name == _TAKEN:

@@ -103,17 +103,6 @@ def test_eager_yields_to_any_opener_but_a_monitor(
     assert f"pid {newcomer.pid} of " in running.until("giving it back")
 
 
-def test_whoever_had_it_open_before_is_no_newcomer_until_they_open_it_further(
-    fill: Callable[..., Fill], fallow: Fallow, program: Callable[..., subprocess.Popen[str]]
-) -> None:
-    program("-c", OPENER, "7", node(fallow))
-    running = fill("--gpus", "0", "--idle-for", "0", "--", "sleep", "1000")
-    running.until("filling it")
-    program("-c", OPENER, "1", node(fallow))
-    newcomer = program("-c", OPENER, "5", node(fallow))
-    assert f"pid {newcomer.pid} of " in running.until("giving it back")
-
-
 def test_a_suspended_filler_goes_on_where_it_was(
     fill: Callable[..., Fill], nodes: World, tmp_path: pathlib.Path
 ) -> None:
