@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from fallow import __version__
 from fallow.core.errors import FallowError
 from fallow.engine.doctor.finding import CheckFinding, Health, ok
 from fallow.engine.doctor.run_checks import examine
@@ -20,7 +21,7 @@ from fallow.engine.machine.world import World as OurWorld
 from tests.actuators.claims.test_users import ADA, BOB, Users
 from tests.conftest import Fallow
 from tests.interfaces.socket.conftest import daemon, start_daemon  # noqa: F401  fixtures
-from tests.places import LIMIT_S
+from tests.places import BIN, LIMIT_S
 from tests.standin import World
 from tests.waiting import PROGRAM_S, until
 
@@ -244,3 +245,24 @@ def test_folders_that_a_user_cannot_make_are_told_with_what_makes_them_usable(op
     subprocess.run(["sh", "-c", command], check=True, timeout=LIMIT_S)
     checks = {each["part"]: each for each in json.loads(users.run(BOB, "doctor", "--json")[1])["checks"]}
     assert checks["claims"]["state"] == "ok", checks["claims"]
+
+
+def test_it_says_which_version_this_is_and_that_it_is_the_one_on_the_path(simulated: Fallow) -> None:
+    found = examined(simulated, 0)
+    assert f"{__version__} with Python " in found["fallow"]["means"]
+    assert found["command"]["state"] == "ok"
+
+
+def test_another_one_that_is_first_on_the_path_is_named(simulated: Fallow, tmp_path: pathlib.Path) -> None:
+    other = tmp_path / "bin" / "fallow"
+    other.parent.mkdir()
+    other.write_text("#!/bin/sh\n")
+    other.chmod(0o755)
+    (tmp_path / "ours").mkdir()
+    ours = tmp_path / "ours" / "start"
+    ours.symlink_to(BIN / "fallow")
+    process = simulated.start_other(str(ours), "doctor", "--json", PATH=f"{other.parent}:{BIN}:/usr/bin:/bin")
+    found = {each["part"]: each for each in json.loads(process.communicate(timeout=LIMIT_S)[0])["checks"]}
+    assert found["command"]["state"] == "lacking"
+    assert str(other) in found["command"]["means"]
+    assert str(BIN) in found["command"]["remedy"]

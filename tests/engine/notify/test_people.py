@@ -1,11 +1,9 @@
 """People are told about their own jobs: at real servers, each at their own address, and not too often."""
 
 import json
-import pathlib
 import pwd
 import queue
 import socket
-import subprocess
 import time
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -193,34 +191,3 @@ def test_a_dry_run_only_says_what_it_would_send(
     assert got.empty()
     (line,) = told
     assert line.startswith("notices to ada: would tell json://…: ")
-
-
-@pytest.mark.as_root
-@pytest.mark.more
-def test_the_outcome_of_the_warning_says_how_they_were_told_without_secrets(
-    simulated: Fallow, web: tuple[str, Got], tmp_path: pathlib.Path
-) -> None:
-    template, got = web
-    file = tmp_path / "fallow.toml"
-    rule = "[[idle]]\nname = 'forgotten'\nact = true\nidle_for = '4s'\nwarmup = 0\nwarn_before = '2s'\n"
-    file.write_text(
-        f"{rule}[machine]\nevery = '1s'\n[page]\nenabled = false\n[notices]\ngroup_for = 0\n"
-        f"[notices.people]\ntemplate = '{template}'\nsystem_users = true\n"
-    )
-    job = subprocess.Popen(["sleep", "600"], env=simulated.on("0"), user="daemon", start_new_session=True)
-    up = simulated.start("up", "--config", str(file))
-    try:
-        warned, stopped = (got.get(timeout=LIMIT_S) for _ in range(2))
-        assert job.wait(LIMIT_S) == -15
-        why = until(lambda: simulated("why", str(job.pid)), lambda done: "stopped" in done.stdout).stdout
-    finally:
-        job.kill()
-        job.wait(LIMIT_S)
-        up.terminate()
-        said = "".join(each for each in up.communicate(timeout=LIMIT_S) if each)
-    assert [path for path, _ in (warned, stopped)] == ["/daemon", "/daemon"]
-    assert f"daemon's job {job.pid} (sleep) was warned: idle for " in warned[1]
-    assert warned[1].endswith(f"To keep it: fallow protect pid:{job.pid} --for 2h")
-    assert " was stopped: " in stopped[1]
-    assert "a notice goes to daemon by json" in why
-    assert SECRET not in why + said

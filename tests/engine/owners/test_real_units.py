@@ -8,26 +8,12 @@ from collections.abc import Iterator
 import pytest
 
 from tests.conftest import Fallow
+from tests.engine.owners.conftest import rule
 from tests.interfaces.cli.filled import Fill
 from tests.real_units import Units
 from tests.waiting import until
 
 pytestmark = pytest.mark.engine
-
-RULE = """
-[machine]
-every = "1s"
-[[idle]]
-name = "forgotten"
-act = true
-idle_for = "4s"
-warmup = "0s"
-warn_before = "2s"
-grace = "5s"
-idle_below = 20
-[protect]
-units = ["kept-*"]
-"""
 
 
 @pytest.fixture
@@ -46,12 +32,10 @@ def test_an_idle_service_with_restart_always_is_stopped_for_good_and_a_protected
     os.kill(first, signal.SIGKILL)
     again = until(lambda: units.pid_of(idle), lambda pid: pid not in (0, first), pause_s=0.05)
     kept_pid = units.run(kept, {**machine, "CUDA_VISIBLE_DEVICES": "1"})
-    file = tmp_path / "fallow.toml"
-    file.write_text(RULE)
-    file.chmod(0o600)
+    config = rule(tmp_path, "[protect]\nunits = ['kept-*']\n")
     up = Fill(
         simulated.start_other(
-            *units.words, "fallow", "up", "--listen", "127.0.0.1:0", "--config", str(file), **units.environ
+            *units.words, "fallow", "up", "--listen", "127.0.0.1:0", "--config", config, **units.environ
         )
     )
     up.until(f"job {again} (sleep), {idle} will be stopped")

@@ -4,34 +4,12 @@ In each test one job that must be stopped and one that must not are judged side 
 second was seen for just as long.
 """
 
-from collections.abc import Callable
-
 import pytest
 
 from tests.conftest import Fallow
-from tests.interfaces.cli.filled import Fill
+from tests.engine.owners.conftest import StartUp
 from tests.places import PYTHON
 from tests.real_owners import Jupyter, Podman, eventually
-
-RULE = """
-[machine]
-every = "1s"
-[[idle]]
-name = "forgotten"
-act = true
-idle_for = "4s"
-warmup = "0s"
-warn_before = "2s"
-grace = "5s"
-idle_below = 20
-"""
-StartUp = Callable[[str], Fill]
-
-
-@pytest.fixture
-def up(simulated: Fallow) -> StartUp:
-    """Start `fallow up` with the rule and more of a config."""
-    return lambda more="": simulated.up(RULE + more)
 
 
 def on_gpu(fallow: Fallow, gpu: int) -> list[str]:
@@ -65,7 +43,7 @@ def test_an_idle_container_is_stopped_by_its_engine_for_good_and_one_with_a_labe
 ) -> None:
     kept, kept_pid = podman.run("keeper", "--label", "fallow.protect=yes", *on_gpu(simulated, 0))
     idle, _ = podman.run("vllm-prod", "--restart=always", *on_gpu(simulated, 1))
-    running = up("")
+    running = up()
     gone = running.until("container vllm-prod was stopped")
     assert "its engine stopped the container" in gone
     assert podman.pid_of(idle) == 0
@@ -79,7 +57,7 @@ def test_what_comes_back_is_told_and_from_then_on_only_reported(
     simulated: Fallow, up: StartUp, podman: Podman
 ) -> None:
     idle, _ = podman.run("stubborn", *on_gpu(simulated, 1))
-    running = up("")
+    running = up()
     running.until("container stubborn was stopped")
     podman("start", idle)
     told = running.until("came back")

@@ -14,36 +14,16 @@ import pytest
 from jupyter_client.blocking.client import BlockingKernelClient
 
 from tests.conftest import LIMIT_S, Fallow
-from tests.interfaces.cli.filled import Fill
+from tests.engine.owners.conftest import StartUp
 from tests.places import PYTHON
 from tests.real_owners import Jupyter, eventually
 
-RULE = """
-[machine]
-every = "1s"
-[[idle]]
-name = "forgotten"
-act = true
-idle_for = "4s"
-warmup = "0s"
-warn_before = "2s"
-grace = "5s"
-idle_below = 20
-unless = {unless}
-"""
 ON_THE_CPU = """
 import os, subprocess, sys
 mine = {name: text for name, text in os.environ.items() if name != "CUDA_VISIBLE_DEVICES"}
 subprocess.run([sys.executable, "-c", "while True: pass"], env=mine)
 """
-StartUp = Callable[..., Fill]
 Hold = Callable[..., int]
-
-
-@pytest.fixture
-def up(simulated: Fallow) -> StartUp:
-    """Start `fallow up` with a rule under these conditions."""
-    return lambda *unless: simulated.up(RULE.format(unless=json.dumps(unless)))
 
 
 @pytest.fixture
@@ -79,7 +59,7 @@ def test_a_notebook_that_computes_on_the_cpu_is_left_alone_and_an_idle_one_is_en
     works, works_pid = jupyter.open("works.ipynb")
     idle, idle_pid = jupyter.open("idle.ipynb", gpu="1")
     run_cell(jupyter, works, ON_THE_CPU)
-    running = up("jupyter:1s")
+    running = up('unless = ["jupyter:1s"]')
     gone = running.until(f"job {idle_pid} ({PYTHON}), notebook was stopped")
     assert "its Jupyter server shut the kernel down" in gone
     eventually(lambda: jupyter.kernels() == [works], "the end of the kernel")
@@ -95,7 +75,7 @@ def test_a_notebook_that_was_active_a_moment_ago_is_left_alone_and_a_job_that_is
 ) -> None:
     kernel, pid = jupyter.open("typed.ipynb")
     plain = hold(1)
-    running = up("jupyter:1h")
+    running = up('unless = ["jupyter:1h"]')
     running.until(f"job {plain} ({PYTHON}) was stopped")
     assert jupyter.pid_of(kernel) == pid
     assert running.told(f"job {pid} ({PYTHON}), notebook will be stopped") == []
@@ -127,7 +107,7 @@ def test_a_server_keeps_a_job_while_it_is_busy_and_while_it_fails_and_why_and_st
         threading.Thread(target=server.serve_forever, daemon=True).start()
         try:
             condition = f"http:http://127.0.0.1:{server.server_port}/busy"
-            running = up(condition)
+            running = up(f'unless = ["{condition}"]')
             running.until(f"job {job} ({PYTHON}) is not counted as idle: {condition} cannot be told")
             eventually(lambda: f"paused: {condition} cannot be told" in simulated("why", "0").stdout, "why")
             told = json.loads(simulated("status", "--json", "0").stdout)["gpus"][0]

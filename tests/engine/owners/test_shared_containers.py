@@ -24,12 +24,12 @@ from fallow.engine.owners.actions import OwnerJobActions
 from fallow.engine.owners.contact import Contact
 from fallow.engine.owners.known import KnownOwners
 from tests.conftest import Fallow
-from tests.engine.owners.test_rules_through_owners import StartUp, on_gpu, up
+from tests.engine.owners.conftest import StartUp
+from tests.engine.owners.test_rules_through_owners import on_gpu
 from tests.real_owners import Podman, eventually
 
 pytestmark = pytest.mark.more
 
-__all__ = ["up"]
 WORKS = ("sh", "-c", "while true; do :; done")
 WAITS = ("sleep", "1000")
 

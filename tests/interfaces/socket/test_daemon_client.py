@@ -253,21 +253,3 @@ def test_an_impostor_is_not_believed(open_folder: pathlib.Path) -> None:
     assert code == 0
     assert f"runs as user {BOB}, which is neither root nor you" in err
     assert len(json.loads(out)["gpus"]) == 2
-
-
-@pytest.mark.as_root
-@pytest.mark.more
-def test_anybody_may_ask_for_a_report_though_the_folder_is_root_s(
-    open_folder: pathlib.Path, start_daemon: Start
-) -> None:
-    users = Users(open_folder)
-    users.environ["FALLOW_STATE_DIR"] = str(open_folder / "state")
-    record(open_folder / "state" / "simulated", life(0.01, cards=2, start_s=LONG_AGO_S))
-    (open_folder / "state").chmod(0o700)
-    start_daemon(users.environ)
-    code, out, _ = users.run(ADA, "report", "--since", "520w", "--format", "json")
-    assert (code, len(json.loads(out)["gpus"])) == (0, 2)
-    users.environ |= NO_DAEMON
-    code, _, err = users.run(ADA, "report")
-    assert code == 77
-    assert "cannot be read" in err
