@@ -106,7 +106,6 @@ def test_watch_asks_again_until_ctrl_c_and_leaves_no_ssh_behind(simulated: Fallo
     until(lambda: not pathlib.Path(f"/proc/{last}").exists(), pause_s=0.1)
 
 
-@pytest.mark.more
 def test_a_host_that_ssh_does_not_reach_is_named_with_what_ssh_said_and_what_to_do(
     fallow: Fallow, tmp_path: pathlib.Path
 ) -> None:
@@ -127,7 +126,6 @@ def test_a_host_that_ssh_does_not_reach_is_named_with_what_ssh_said_and_what_to_
     assert silent.splitlines()[0] == "fallow: nosuch: ssh, or the command, ended with exit code 255"
 
 
-@pytest.mark.more
 def test_a_host_without_fallow_is_told_with_what_to_do_and_a_fallow_there_speaks_for_itself(
     simulated: Fallow, tmp_path: pathlib.Path
 ) -> None:

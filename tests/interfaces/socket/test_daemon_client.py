@@ -192,7 +192,6 @@ def http(body: bytes, status: bytes = b"200 OK", length: int | None = None) -> b
     ],
     ids=str,
 )
-@pytest.mark.more
 def test_a_daemon_that_makes_no_sense_is_left_out(simulated: Fallow, lines: tuple[bytes, ...], says: str) -> None:
     with answer_with(pathlib.Path(simulated.environ["FALLOW_SOCKET"]), *lines):
         done = simulated("status", "--json", "-v", FALLOW_DAEMON_TIMEOUT="1.5s")
