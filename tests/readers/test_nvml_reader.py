@@ -84,6 +84,12 @@ def test_an_empty_gpu_is_asked_for_samples_every_ten_seconds_and_for_mig_every_m
     assert calls_until(*(120.1 + each / 10 for each in range(100))) == (TWO_CALLS, 0), "however often it looks"
 
 
+def test_clocks_and_temperature_are_read_every_five_seconds(world: World, look: Look) -> None:
+    for at_s in range(0, 32, 2):
+        look(float(at_s))
+    assert (world.calls("nvmlDeviceGetTemperature"), world.calls("nvmlDeviceGetClockInfo")) == (6, 6 * TWO_CALLS)
+
+
 def test_a_driver_that_goes_away_is_opened_again_every_five_seconds_until_it_is_back(
     world: World, look: Look
 ) -> None:

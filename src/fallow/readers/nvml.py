@@ -112,6 +112,9 @@ class Ask:
             return Unknown(f"the driver's answer to {name} makes no sense ({type(error).__name__})")
 
 
+Reading = Callable[[Ask, Handle], Any]
+
+
 def connect(about_to: AboutTo) -> int:
     """Start NVML and return the number of GPUs; raise NoDriver, with what to do, if there is no driver."""
     about_to("nvmlInit", OPENING_TAKES)
@@ -226,7 +229,7 @@ def pcie(ask: Ask, handle: Handle) -> dict[str, Any]:
     return {"pcie_rx_bytes_per_s": rx, "pcie_tx_bytes_per_s": tx}
 
 
-def _reading(name: str, *args: object, scale: float = 1) -> Callable[[Ask, Handle], Any]:
+def _reading(name: str, *args: object, scale: float = 1) -> Reading:
     return lambda ask, handle: _scaled(ask(name, library.number, handle, *args), scale)
 
 
