@@ -99,7 +99,8 @@ class FillLoop:
                 now_s = clock.monotonic_s()
                 if now_s >= next_tick_s:
                     next_tick_s = max(next_tick_s + TICK_S, now_s)
-                    self.tick(self._world.gpu_reader.look(Depth.ALL))
+                    filled = all(slot.filled for slot in self._slots)  # else it matters what ran
+                    self.tick(self._world.gpu_reader.look(Depth.HOLDERS if filled else Depth.ALL))
                 else:
                     self.turn()
                 self.wait(next_tick_s)
