@@ -33,11 +33,13 @@ def in_a_shell(name: str) -> Iterator[tuple[Scene, int, int]]:
             os.close(keyboard)
 
 
-def test_ctrl_c_reaches_the_job_once() -> None:
+def test_ctrl_c_and_a_new_window_size_reach_the_job_once() -> None:
     with in_a_shell("tells_signals") as (scene, keyboard, wrapper):
-        for _ in range(OFTEN):
+        for columns in range(OFTEN):
             os.write(keyboard, CTRL_C)
             assert scene.line() == "SIGINT"
+            fcntl.ioctl(keyboard, termios.TIOCSWINSZ, struct.pack("HHHH", 50, 80 + columns, 0, 0))
+            assert scene.line() == "SIGWINCH"
             os.kill(wrapper, signal.SIGUSR1)
             assert scene.line() == "SIGUSR1"
 
@@ -68,15 +70,6 @@ def test_a_stop_signal_to_the_wrapper_stops_both_and_a_continue_signal_continues
         assert scene.line() == "SIGCONT"
         os.kill(wrapper, signal.SIGINT)
         assert scene.line() == "SIGINT"
-
-
-def test_a_new_window_size_reaches_the_job_once() -> None:
-    with in_a_shell("tells_signals") as (scene, keyboard, wrapper):
-        for columns in range(OFTEN):
-            fcntl.ioctl(keyboard, termios.TIOCSWINSZ, struct.pack("HHHH", 50, 80 + columns, 0, 0))
-            assert scene.line() == "SIGWINCH"
-            os.kill(wrapper, signal.SIGUSR1)
-            assert scene.line() == "SIGUSR1"
 
 
 def test_a_terminal_that_hangs_up_is_heard_where_the_wrapper_leads_the_session() -> None:

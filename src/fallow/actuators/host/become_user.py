@@ -42,8 +42,6 @@ def become(account: Account, *, traces: bool = False) -> None:
     _keep_of_capabilities(libc, 1 << _PTRACE if traces else 0)
     if traces:
         _prctl(libc, _AMBIENT, _RAISE, _PTRACE)
-    if os.getresuid() != (account.uid,) * 3 or os.getresgid() != (account.gid,) * 3:
-        raise NotPermitted(f"fallow cannot become {account.name}: it is still somebody else")
     os.umask(_UMASK)
 
 

@@ -16,7 +16,7 @@ from fallow.actuators.process.held_signals import Arrived, HeldSignals
 from fallow.actuators.process.signals import Handle
 from fallow.actuators.process.tree import JobTree, Orphans
 from fallow.core.errors import FallowError
-from fallow.core.process import Ended, Process, ProcessTable
+from fallow.core.process import Ended, ProcessTable
 
 # Not forwarded: signals about our own faults, those that cannot be caught, and those that a terminal sends to
 # background processes that read or write it, which must stop us too.
@@ -119,14 +119,13 @@ class Supervision:
         if number == signal.SIGCONT and not self._is_stopped():
             return  # a signal that continued our group has continued the job
         if arrived.is_from_a_process:
-            if not self.tree.has(arrived.pid):  # a job that signals its group or its parent does not get it back
-                self._tell_job(number)
-        elif number in (signal.SIGHUP, signal.SIGCONT) and os.getsid(0) == os.getpid():
+            # A job that signals its group or its parent does not get the signal back.
+            is_meant = not self.tree.has(arrived.pid)
+        else:
             # A terminal that hangs up signals only the leader of the session, which would be the job without us.
-            self._tell_job(number)
-
-    def _tell_job(self, number: int) -> None:
-        self._job.send(number)  # not to a setuid program such as sudo: its user cannot signal it directly either
+            is_meant = number in (signal.SIGHUP, signal.SIGCONT) and os.getsid(0) == os.getpid()
+        if is_meant:
+            self._job.send(number)  # a setuid program such as sudo gets it from us no more than from its user
 
     def _stop_if_job_did(self) -> None:
         """Stop if the job has stopped, so that the shell takes the terminal back, until this process is continued."""
@@ -162,7 +161,7 @@ def end_as(ended: Ended) -> NoReturn:
 def _handle_of_child(table: ProcessTable, pid: int) -> Handle:
     """Open a handle of our child. Only we can reap it, so its pid is valid even if it has ended."""
     stat = table.stat(pid)
-    handle = None if stat is None else Handle.open(table, Process(pid, stat.birth), signals.untouchable(table))
+    handle = None if stat is None else Handle.open(table, stat.process, ())
     if handle is None:
         raise FallowError(f"the job runs as pid {pid}, but /proc does not show it, so it cannot be watched")
     return handle
