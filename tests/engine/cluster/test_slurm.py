@@ -183,19 +183,3 @@ def test_a_plain_user_cannot_cancel_a_job_of_another_and_is_told_which_right_is_
         assert "sacctmgr modify user games set AdminLevel=Operator" in line
     assert slurm.state(job) == "RUNNING"
     assert slurm.said("squeue", "--noheader", f"--jobs={job}", "--format=%k") == "(null)"
-
-
-@pytest.mark.more
-def test_a_controller_that_is_gone_makes_everything_unknown_and_nothing_is_done(
-    slurm: Slurm, engine: SlurmEngine
-) -> None:
-    job = slurm.running("--gres=gpu:1")
-    before = jobs(engine)[job]
-    slurm.stop_controller()
-    look = engine.look()
-    assert isinstance(look.jobs, Unknown)
-    assert isinstance(look.nodes, Unknown)
-    assert isinstance(look.pending_gpus, Unknown)
-    assert not engine.kill(before, KILL).ok
-    slurm.start_controller()
-    assert jobs(engine) == {job: before}

@@ -88,13 +88,6 @@ def test_200_is_busy_another_status_is_not_and_what_cannot_be_told_is_unknown(
     assert str(said).isprintable()
 
 
-def test_nobody_there_is_unknown(tmp_path: pathlib.Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port = listener.getsockname()[1]
-    (condition,) = conditions(tmp_path).begin([f"http:http://127.0.0.1:{port}/"])
-    assert isinstance(told_by(condition, job_of(os.getpid())), Unknown)
-
-
 def test_a_server_of_another_user_is_not_asked(tmp_path: pathlib.Path, serve: Serve) -> None:
     """Anybody may take a port that its server has left, and say that somebody else's job is not busy."""
     asked: list[frozenset[int]] = []

@@ -99,13 +99,6 @@ def test_it_is_not_much_exposed(unit: pathlib.Path) -> None:
     assert float(level) < MOST_EXPOSED
 
 
-def test_every_stretch_of_it_says_why() -> None:
-    """Each paragraph of settings begins with a comment, but for those that only name what they protect."""
-    service = SHIPPED.split("[Service]")[1].split("[Install]")[0]
-    for paragraph in service.strip().split("\n\n"):
-        assert paragraph.startswith("#"), paragraph
-
-
 def test_its_folders_are_those_that_fallow_looks_in() -> None:
     from fallow.engine.client.socket_path import sockets_to_ask
 

@@ -196,25 +196,16 @@ def test_who_has_it_open_as_seldom_as_monitors_have_or_another_card_is_not_offer
     assert offered(fallow) == []
 
 
-@pytest.mark.parametrize("kin", ["child", "parent"])
-def test_who_is_below_or_above_a_process_that_is_listed_is_not_offered(
+@pytest.mark.parametrize("kin", ["child", "parent", "itself"])
+def test_who_is_below_or_above_a_process_that_is_listed_on_another_card_or_is_it_is_not_offered(
     fallow: Fallow, cards: World, opened: Open, kin: str
 ) -> None:
     """Workers inherit what their parent has open, and a launcher may have begun CUDA: neither holds memory."""
-    family = opened(8, 0, sys.executable, FORKER, kin)
+    family = opened(8) if kin == "itself" else opened(8, 0, sys.executable, FORKER, kin)
     with open(f"/proc/{family.pid}/task/{family.pid}/children", encoding="ascii") as file:
-        (child,) = map(int, file.read().split())
-    listed = family.pid if kin == "child" else child
+        children = [int(pid) for pid in file.read().split()]
+    listed = children[0] if kin == "parent" else family.pid
     cards[1].compute = [Process(listed, GIB)]
-    cards[0].memory_used = 20 * GIB
-    assert offered(fallow) == []
-
-
-def test_who_is_listed_on_another_card_is_not_offered_for_this_one(
-    fallow: Fallow, cards: World, opened: Open
-) -> None:
-    busy = opened(8, 0)
-    cards[1].compute = [Process(busy.pid, GIB)]
     cards[0].memory_used = 20 * GIB
     assert offered(fallow) == []
 

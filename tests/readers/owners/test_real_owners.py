@@ -3,8 +3,6 @@
 import json
 import os
 import pathlib
-import subprocess
-import sys
 
 import pytest
 
@@ -14,7 +12,6 @@ from fallow.engine.machine.world import World
 from fallow.engine.owners.contact import Contact, contact
 from fallow.readers.owners.traces import trace
 from tests.conftest import Fallow
-from tests.places import LIMIT_S
 from tests.real_owners import Jupyter, Podman, eventually
 
 pytestmark = pytest.mark.engine
@@ -58,36 +55,6 @@ def test_a_server_that_refuses_its_token_is_unknown_in_one_sentence(jupyter: Jup
 
 
 @pytest.mark.more
-def test_a_server_file_with_nonsense_is_unknown(jupyter: Jupyter, fallow: Fallow) -> None:
-    world = World(fallow.environ)
-    _, pid = jupyter.open("train.ipynb")
-    owner = owner_of(world, pid)
-    far = '{"port": 99999999, "base_url": "/", "token": ""}'
-    for text in (
-        "",
-        "[]",
-        "{",
-        '{"port": "x"}',
-        "[" * 60000,
-        far,
-        far.replace("99999999", "Infinity"),
-        far.replace("99999999", "1").replace('"/"', '"x y"'),
-    ):
-        jupyter.file.write_text(text)
-        assert isinstance(contact(world, owner, pid), Unknown), text
-
-
-@pytest.mark.more
-def test_a_pipe_in_place_of_the_server_file_keeps_nobody_waiting(jupyter: Jupyter, fallow: Fallow) -> None:
-    world = World(fallow.environ)
-    _, pid = jupyter.open("train.ipynb")
-    jupyter.file.unlink()
-    os.mkfifo(jupyter.file)
-    found = contact(world, owner_of(world, pid), pid)
-    assert found == Unknown("the file of the Jupyter server is not its user's")
-
-
-@pytest.mark.more
 def test_a_container_has_a_name_labels_and_is_stopped_by_its_engine_for_good(podman: Podman, fallow: Fallow) -> None:
     world = World({**fallow.environ, "FALLOW_CONTAINER_ENGINE": f"unix://{podman.socket}"})
     labels = ("--label", "fallow.protect=yes", "--label", "com.docker.compose.service=web")
@@ -103,33 +70,6 @@ def test_a_container_has_a_name_labels_and_is_stopped_by_its_engine_for_good(pod
     assert reached(world, owner, again).stop(0.0).ok
     eventually(lambda: world.proc.stat(again) is None, "the end of the container")
     assert podman.pid_of(container) == 0
-
-
-@pytest.mark.more
-def test_a_process_in_a_cgroup_with_the_name_of_another_container_is_not_its(podman: Podman, fallow: Fallow) -> None:
-    """Whoever may make cgroups could have somebody else's container stopped."""
-    world = World({**fallow.environ, "FALLOW_CONTAINER_ENGINE": f"unix://{podman.socket}"})
-    container, _ = podman.run("vllm-prod")
-    false = pathlib.Path(f"/sys/fs/cgroup/unified/mine-{os.getpid()}/libpod-{container}")
-    if not false.parent.parent.exists():
-        false = pathlib.Path(f"/sys/fs/cgroup/mine-{os.getpid()}/libpod-{container}")
-    try:
-        false.mkdir(parents=True)
-    except OSError as error:
-        pytest.skip(f"no cgroup can be made here: {error}")
-    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as neighbour:
-        try:
-            (false / "cgroup.procs").write_text(str(neighbour.pid))
-            owner = owner_of(world, neighbour.pid)
-            assert owner.id == container
-            found = contact(world, owner, neighbour.pid)
-            assert found == Unknown("the engine's container is in another cgroup than the process")
-        finally:
-            neighbour.kill()
-            neighbour.wait(LIMIT_S)
-            eventually(lambda: (false / "cgroup.procs").read_text() == "", "an empty cgroup")
-            false.rmdir()
-            false.parent.rmdir()
 
 
 @pytest.mark.more

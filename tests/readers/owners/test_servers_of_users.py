@@ -217,7 +217,9 @@ class PidsAreUsedAgain(Proc):
         return found
 
 
-def test_the_token_of_a_process_that_is_not_the_server_any_more_is_not_used(tmp_path: pathlib.Path) -> None:
+@pytest.fixture
+def served(tmp_path: pathlib.Path) -> pathlib.Path:
+    """A /proc with a kernel, 42, below its server, 41; the server's own file lies in it."""
     uid = os.geteuid()
     words = {41: "jupyterhub-singleuser", 42: f"python\0-f\0{tmp_path}/kernel-{KERNEL}.json"}
     for pid, parent in ((41, 1), (42, 41)):
@@ -227,9 +229,38 @@ def test_the_token_of_a_process_that_is_not_the_server_any_more_is_not_used(tmp_
         (place / "status").write_text(f"Name:\tsh\nUid:\t{uid}\t{uid}\t{uid}\t{uid}\n")
         (place / "cmdline").write_text(words[pid])
         (place / "environ").write_text(f"JUPYTERHUB_API_TOKEN={SECRET}\0")
-    (tmp_path / "jpserver-41.json").write_text('{"port": 8888, "base_url": "/", "token": ""}')
-    same = jupyter.find_server(Proc(str(tmp_path)), 42)
+    (tmp_path / "jpserver-41.json").write_text(SERVER_FILE)
+    return tmp_path
+
+
+SERVER_FILE = '{"port": 8888, "base_url": "/", "token": ""}'
+
+
+def test_the_token_of_a_process_that_is_not_the_server_any_more_is_not_used(served: pathlib.Path) -> None:
+    same = jupyter.find_server(Proc(str(served)), 42)
     assert isinstance(same, jupyter.JupyterServer)
     assert same.token == SECRET
-    found = jupyter.find_server(PidsAreUsedAgain(str(tmp_path)), 42)
+    found = jupyter.find_server(PidsAreUsedAgain(str(served)), 42)
     assert found == Unknown("the Jupyter server has ended")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", "[]", "{", "[" * 60_000, '{"port": "x"}'),
+        SERVER_FILE.replace("8888", "99999999"),
+        SERVER_FILE.replace("8888", "Infinity"),
+        SERVER_FILE.replace('"/"', '"x y"'),
+    ],
+    ids=lambda text: text[:30],
+)
+def test_a_server_file_with_nonsense_makes_no_server(served: pathlib.Path, text: str) -> None:
+    (served / "jpserver-41.json").write_text(text)
+    assert isinstance(jupyter.find_server(Proc(str(served)), 42), Unknown)
+
+
+def test_a_pipe_in_place_of_the_server_file_keeps_nobody_waiting(served: pathlib.Path) -> None:
+    (served / "jpserver-41.json").unlink()
+    os.mkfifo(served / "jpserver-41.json")
+    found = jupyter.find_server(Proc(str(served)), 42)
+    assert found == Unknown("the file of the Jupyter server is not its user's")

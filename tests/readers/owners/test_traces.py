@@ -1,5 +1,6 @@
 """A process is in the cgroup of a container or a unit only by its whole name, and in a kernel by its own words."""
 
+import json
 import os
 import pathlib
 import subprocess
@@ -7,7 +8,10 @@ import sys
 
 import pytest
 
+from fallow.core.http import Endpoint, HttpAnswer
 from fallow.core.owner import Owner, OwnerKind
+from fallow.core.unknown import Unknown
+from fallow.readers.owners import containers
 from fallow.readers.owners.traces import container_cgroup, trace
 from fallow.readers.owners.units import unit_cgroup
 from fallow.readers.proc import Proc
@@ -37,6 +41,22 @@ def test_a_cgroup_with_more_in_its_name_than_the_containers_is_another_one(tmp_p
     in_cgroup(tmp_path, 8, f"0::/mine/docker-{CONTAINER}.scope-mine\n".encode())
     proc = Proc(str(tmp_path))
     assert container_cgroup(proc, 7, CONTAINER) != container_cgroup(proc, 8, CONTAINER)
+
+
+def test_a_process_in_a_cgroup_with_the_name_of_another_container_is_not_its(tmp_path: pathlib.Path) -> None:
+    """Whoever may make cgroups could have somebody else's container stopped."""
+    in_cgroup(tmp_path, 7, f"0::/mine/libpod-{CONTAINER}\n".encode())
+    in_cgroup(tmp_path, 8, f"0::/machine.slice/libpod-{CONTAINER}\n".encode())
+    said = HttpAnswer(200, json.dumps({"Id": CONTAINER, "Name": "web", "State": {"Pid": 8}, "Config": {}}).encode())
+
+    def asked_about(pid: int) -> object:
+        engine = iter([Endpoint("/run/docker.sock")])
+        return containers.ask_about(lambda *_: said, Proc(str(tmp_path)), pid, CONTAINER, engine, 2.0)
+
+    assert asked_about(7) == Unknown("the engine's container is in another cgroup than the process")
+    its = asked_about(8)
+    assert isinstance(its, containers.Container)
+    assert its.facts.pids == {8}
 
 
 def test_a_kernel_is_found_by_the_file_in_its_words(tmp_path: pathlib.Path) -> None:
