@@ -90,7 +90,7 @@ def burn(world: World, request: BurnRequest, show: Callable[[Sequence[Burned]], 
     snapshot = world.gpu_reader.look(Depth.HOLDERS)
     cards = gpus_to_burn(world, snapshot.gpus, request.gpus)
     workers = [_Worker(world, gpu, request, simulated=snapshot.simulated) for gpu in cards]
-    _Supervisor(world, workers, signals, show).run()
+    _supervise(world, workers, signals, show)
     return Burning(snapshot.simulated, tuple(worker.burned for worker in workers))
 
 
@@ -207,65 +207,46 @@ class _Worker:
         self.burned = burned
 
 
-class _Supervisor:
-    """Reads the reports of all workers, measures their GPUs, and passes signals on."""
-
-    def __init__(
-        self,
-        world: World,
-        workers: Sequence[_Worker],
-        signals: SignalPipe,
-        show: Callable[[Sequence[Burned]], None],
-    ) -> None:
-        self._world = world
-        self._workers = workers
-        self._signals = signals
-        self._show = show
-        self._asked_s: float | None = None
-
-    def run(self) -> None:
-        """Supervise the workers until all have ended."""
-        clock, next_look_s = self._world.clock, 0.0
-        while running := self._running():
-            if self._asked_s is not None:
-                next_look_s = _NEVER_S  # once asked to leave, another look would only delay the newcomer
-            elif clock.monotonic_s() >= next_look_s:
-                self._look()
-                next_look_s = clock.monotonic_s() + _LOOK_EVERY_S
+def _supervise(
+    world: World, workers: Sequence[_Worker], signals: SignalPipe, show: Callable[[Sequence[Burned]], None]
+) -> None:
+    """Read the reports of all workers, measure their GPUs and pass signals on, until all have ended."""
+    monotonic_s = world.clock.monotonic_s
+    next_look_s, asked_s = 0.0, _NEVER_S
+    while running := [worker for worker in workers if worker.burned.running]:
+        if monotonic_s() >= next_look_s:
+            _look(world, running)
+            show([worker.burned for worker in workers])
+            next_look_s = monotonic_s() + _LOOK_EVERY_S
+        for worker in running:
+            worker.enforce_deadlines(monotonic_s())
+        due_s = min(next_look_s, *(worker.due_s for worker in running))
+        timeout_s = None if due_s == _NEVER_S else max(0.0, due_s - monotonic_s())
+        ready = select.select([signals.fd, *(worker.output for worker in running)], [], [], timeout_s)[0]
+        for worker in running:
+            if worker.output in ready:
+                worker.read()
+                show([each.burned for each in workers])
+        if signals.fd not in ready or not signals.numbers():
+            continue
+        if asked_s == _NEVER_S:
+            asked_s = monotonic_s()
+            next_look_s = _NEVER_S  # another look would only delay the newcomer
+            _ask_to_leave(world, running)
+        elif monotonic_s() - asked_s >= _AT_ONCE_S:
             for worker in running:
-                worker.enforce_deadlines(clock.monotonic_s())
-            due_s = min(next_look_s, *(worker.due_s for worker in running))
-            outputs = [worker.output for worker in running]
-            timeout_s = None if due_s == _NEVER_S else max(0.0, due_s - clock.monotonic_s())
-            ready = select.select([self._signals.fd, *outputs], [], [], timeout_s)[0]
-            for worker in running:
-                if worker.output in ready:
-                    worker.read()
-                    self._show([each.burned for each in self._workers])
-            if self._signals.fd in ready:
-                self._leave()
-
-    def _running(self) -> list[_Worker]:
-        return [worker for worker in self._workers if worker.burned.running]
-
-    def _look(self) -> None:
-        gpus = {gpu.label: gpu for gpu in self._world.gpu_reader.look(Depth.ALL).gpus}
-        for worker in self._workers:
-            if worker.burned.gpu.label in gpus:
-                worker.look_at(gpus[worker.burned.gpu.label])
-        self._show([worker.burned for worker in self._workers])
-
-    def _leave(self) -> None:
-        """Ask the workers to leave at the first signal, and kill them at the next."""
-        if not self._signals.numbers():
-            return
-        now_s = self._world.clock.monotonic_s()
-        if self._asked_s is None:
-            self._asked_s = now_s
-            claims = [claim_of(self._world, str(worker.burned.gpu.uuid)) for worker in self._workers]
-            is_awaited = any(claim is not None for claim in claims)  # a launch waits for the end of a filler
-            for worker in self._running():
-                worker.ask_to_leave(LEAVE_AT_ONCE if is_awaited else LEAVE)
-        elif now_s - self._asked_s >= _AT_ONCE_S:
-            for worker in self._running():
                 worker.kill(_AGAIN)
+
+
+def _look(world: World, workers: Sequence[_Worker]) -> None:
+    gpus = {gpu.label: gpu for gpu in world.gpu_reader.look(Depth.ALL).gpus}
+    for worker in workers:
+        if worker.burned.gpu.label in gpus:
+            worker.look_at(gpus[worker.burned.gpu.label])
+
+
+def _ask_to_leave(world: World, workers: Sequence[_Worker]) -> None:
+    claims = [claim_of(world, str(worker.burned.gpu.uuid)) for worker in workers]
+    is_awaited = any(claim is not None for claim in claims)  # a launch waits for the end of a filler
+    for worker in workers:
+        worker.ask_to_leave(LEAVE_AT_ONCE if is_awaited else LEAVE)
