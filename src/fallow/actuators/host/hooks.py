@@ -51,8 +51,6 @@ class SystemHooks:
             return Outcome(False, f"{name!r} was not run: {error}")
         tells = self._tells_output and account is None and bool(ran.last_line)
         said = f"; it said: {ran.last_line[:200]}" if tells else ""
-        if ran.too_long:
-            return Outcome(False, f"{name!r} was killed because it printed more than {programs.MOST_BYTES >> 20} MiB")
         if ran.ended is None:
             return Outcome(False, f"{name!r} was killed after {limit_s:g} s{said}")
         return Outcome(ran.ok, f"{name!r} {_in_words(ran.ended)}{said}")

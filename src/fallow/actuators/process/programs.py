@@ -1,7 +1,7 @@
 """Run other programs for fallow's own use: hooks, ssh, Slurm's commands, py-spy, systemctl.
 
-Each has one limit on its time and one on its output, runs in a session of its own and gets no descriptor of ours.
-Its output is read until it ends, and then closed: what it leaves in the background keeps nobody waiting.
+Each has a limit on its time, runs in a session of its own and gets no descriptor of ours. Its output is read until it
+ends, and then closed: what it leaves in the background keeps nobody waiting. Only the end of a long output is kept.
 """
 
 import os
@@ -19,7 +19,7 @@ from fallow.core.units import duration_for_people, printable
 from fallow.core.unknown import Unknown
 from fallow.core.value import value
 
-MOST_BYTES = 1 << 20
+_MOST_BYTES = 1 << 20
 _AT_ONCE = 32
 _PIPE_HOLDS = 1 << 20  # at most, so one read takes all that is in it
 _DIES_WITHIN_S = 1.0  # unless it became another user, or is blocked in the kernel
@@ -31,11 +31,11 @@ class Ran:
     """How a program ended, and what it printed."""
 
     ended: Ended | None
-    """None if it was killed because it took too long or printed too much."""
+    """None if it was killed because it took too long."""
     output: bytes = b""
     errors: bytes = b""
-    too_long: bool = False
-    """Whether it printed too much."""
+    cut: bool = False
+    """Whether it printed more than is kept, which is the end."""
 
     @property
     def ok(self) -> bool:
@@ -65,7 +65,7 @@ def run(
     environ: Mapping[str, str],
     limit_s: float,
     stdin: bytes = b"",
-    most_bytes: int = MOST_BYTES,
+    most_bytes: int = _MOST_BYTES,
 ) -> Ran:
     """Run a program to its end; raise CommandNotFound or CannotRun if it cannot be started."""
     return run_many([command], environ, limit_s, most_bytes, stdin)[0]
@@ -75,7 +75,7 @@ def run_many(
     commands: Sequence[Sequence[str]],
     environ: Mapping[str, str],
     limit_s: float,
-    most_bytes: int = MOST_BYTES,
+    most_bytes: int = _MOST_BYTES,
     stdin: bytes = b"",
 ) -> list[Ran]:
     """Run programs side by side, 32 at a time; return how each ended, in the same order.
@@ -101,7 +101,7 @@ def run_many(
 
 
 def ask(
-    command: Sequence[str], environ: Mapping[str, str], limit_s: float, most_bytes: int = MOST_BYTES
+    command: Sequence[str], environ: Mapping[str, str], limit_s: float, most_bytes: int = _MOST_BYTES
 ) -> Ran | Unknown:
     """Run a program to its end; Unknown if it cannot be started, takes too long or prints too much."""
     name = os.path.basename(command[0])
@@ -109,7 +109,7 @@ def ask(
         ran = run(command, environ, limit_s, most_bytes=most_bytes)
     except FallowError as error:
         return Unknown(str(error))
-    if ran.too_long:
+    if ran.cut:
         return Unknown(f"{name} answered with more than {most_bytes} bytes")
     if ran.ended is None:
         return Unknown(f"{name} did not answer within {duration_for_people(limit_s)}")
@@ -133,6 +133,7 @@ class _Program:
             except OSError as error:
                 raise spawn.failure(path, error) from None
         self._most_bytes = most_bytes
+        self._cut = False
         self._pidfd = os.pidfd_open(self._process.pid)
         self._pipes = [pipe for pipe in (self._process.stdout, self._process.stderr) if pipe is not None]
         self._printed = {pipe.fileno(): bytearray() for pipe in self._pipes}
@@ -142,25 +143,28 @@ class _Program:
         """What can be read when it has printed something or has ended."""
 
     def goes_on(self, readable: Set[int]) -> bool:
-        """Read what it has printed; return whether it runs and has not printed too much."""
+        """Read what it has printed; return whether it runs."""
         if self.fds.isdisjoint(readable):
             return True
         ended = self._process.poll() is not None  # before its pipes are read: then nothing comes after its end
         for fd in self.fds & self._printed.keys():
             with suppress(BlockingIOError):
                 more = os.read(fd, _PIPE_HOLDS)
-                self._printed[fd] += more
                 if not more:
                     self.fds.remove(fd)
-        return not ended and not self._is_too_long
+                self._printed[fd] += more
+                if len(self._printed[fd]) > self._most_bytes:
+                    self._cut = True
+                    del self._printed[fd][: -self._most_bytes]
+        return not ended
 
     def ran(self) -> Ran:
         """Return how it ended, and what it printed."""
         code, ended = self._process.returncode, None
-        if code is not None and not self._is_too_long:
+        if code is not None:
             ended = Ended(code=code) if code >= 0 else Ended(by_signal=-code)
-        output, errors = (bytes(printed[: self._most_bytes]) for printed in self._printed.values())
-        return Ran(ended, output, errors, self._is_too_long)
+        output, errors = (bytes(printed) for printed in self._printed.values())
+        return Ran(ended, output, errors, self._cut)
 
     def close(self) -> None:
         """Close its pipes, and kill it with its group unless it has ended by itself."""
@@ -173,7 +177,3 @@ class _Program:
             signals.signal_group(self._process.pid, SIGKILL)
             with suppress(TimeoutExpired):
                 self._process.wait(_DIES_WITHIN_S)
-
-    @property
-    def _is_too_long(self) -> bool:
-        return max(map(len, self._printed.values())) > self._most_bytes

@@ -73,7 +73,7 @@ def ask_all(
 
 
 def _answer(ssh: Ssh, ran: Ran, limit_s: float, build: Callable[[Facts], T]) -> T | Refused:
-    if ran.too_long:
+    if ran.cut:
         return Refused(Reason("host_makes_no_sense", why="its answer does not end"))
     if ran.ended is None:
         return Refused(Reason("host_silent", limit_s=limit_s))
