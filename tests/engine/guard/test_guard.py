@@ -134,6 +134,7 @@ def test_nothing_is_done_on_missing_data(machine: Machine, action: str, missing:
 @pytest.mark.parametrize("missing", [goes, falls_off_the_bus, is_unknown])
 def test_no_signal_is_sent_on_missing_data(machine: Machine, missing: Callable[[Machine], None]) -> None:
     machine.proc.start(JOB)
+    machine.gpu(0).held_by(JOB + 1)  # somebody else, who gets none at all
     rules = GuardRules((SendSignal("KILL"),), arm_for_s=10.0, idle_for_s=60.0, countdown_s=0.0)
     with open_run(machine.world, machine.told.append) as run:
         guard = GuardLoop(run, rules, gpus="0-1", attach=JOB, armed=True, host=machine.host)

@@ -4,12 +4,12 @@ import os
 import pathlib
 import signal
 import subprocess
-from collections.abc import Callable
 
 import pytest
 
 from tests import waiting
 from tests.conftest import Fallow
+from tests.harness import cli
 from tests.places import LIMIT_S
 from tests.standin import Process, World
 from tests.waiting import end_group
@@ -86,20 +86,6 @@ def test_with_simulated_gpus_the_real_machine_stays_on(simulated: Fallow, system
     assert systemctl.read_text() == ""
 
 
-@pytest.mark.more
-@pytest.mark.as_root
-def test_a_hold_stops_the_countdown(world: World, fallow: Fallow, systemctl: pathlib.Path) -> None:
-    work(world, 0)
-    guard = fallow.start("guard", *FAST, "--countdown", "1h", "--action", "reboot")
-    until(guard, "armed")
-    rest(world, 0)
-    until(guard, "about to restart the machine")
-    assert fallow("protect", "0", "--for", "1h", "--why", "not yet").returncode == 0
-    assert "not yet" in until(guard, "called off")
-    assert "systemctl" not in systemctl.read_text()
-    assert "called off" in systemctl.read_text(), "whoever saw the announcement is told"
-
-
 def test_a_dry_run_does_everything_but_the_deed(world: World, fallow: Fallow, systemctl: pathlib.Path) -> None:
     work(world, 0)
     guard = fallow.start("guard", *FAST, "--dry-run", "--action", "shutdown")
@@ -111,34 +97,6 @@ def test_a_dry_run_does_everything_but_the_deed(world: World, fallow: Fallow, sy
     assert "would turn the machine off: " in said
     assert "about to" not in said
     assert systemctl.read_text() == ""
-
-
-@pytest.mark.more
-def test_it_signals_the_process_that_was_named_and_nobody_else(
-    world: World, fallow: Fallow, start_sleeper: Callable[[], subprocess.Popen[bytes]]
-) -> None:
-    named, other = start_sleeper(), start_sleeper()
-    work(world, 0)
-    guard = fallow.start("guard", *FAST, "--attach", str(named.pid), "--action", "signal:INT")
-    until(guard, "armed")
-    rest(world, 0)
-    guard.communicate(timeout=LIMIT_S)
-    assert named.wait(LIMIT_S) == -2
-    assert other.poll() is None
-
-
-@pytest.fixture
-def start_sleeper():  # noqa: ANN201
-    started: list[subprocess.Popen[bytes]] = []
-
-    def start() -> subprocess.Popen[bytes]:
-        started.append(subprocess.Popen(["sleep", "600"]))
-        return started[-1]
-
-    yield start
-    for process in started:
-        process.kill()
-        process.wait(LIMIT_S)
 
 
 @pytest.mark.as_root
@@ -202,9 +160,7 @@ def test_a_guard_that_is_ended_in_its_countdown_calls_it_off(
         (("--action", "reboot", "--action", "run:true"), 2, "nothing can follow when the machine is down"),
     ],
 )
-def test_wrong_words_are_answered_at_once(
-    world: World, fallow: Fallow, words: tuple[str, ...], code: int, says: str
-) -> None:
-    done = fallow("guard", *words)
-    assert done.returncode == code, done.stderr
-    assert says in done.stderr
+def test_wrong_words_are_answered_at_once(simulated: Fallow, words: tuple[str, ...], code: int, says: str) -> None:
+    done = cli("guard", *words, environ=simulated.environ)
+    assert (done.code, done.out) == (code, "")
+    assert says in done.err
