@@ -31,8 +31,6 @@ from fallow.workloads.work import Ask, Tally
 _LOOK_EVERY_S = 1.0
 _BEGINS_WITHIN_S = 60.0  # starting the driver and allocating all memory takes seconds
 _LEAVES_WITHIN_S = 10.0  # once asked; longer than a worker waits for its own last step
-_AT_ONCE_S = 1.0  # signals that come together, as SIGTERM and SIGHUP from a service manager, count as one
-_AGAIN = "it had not left when it was asked again, and was killed"
 _TOO_LATE = f"it did not leave within {_LEAVES_WITHIN_S:.0f} s of being asked to, and was killed"
 _NEVER_S = float("inf")
 _NOT_MEASURED = Unknown("it was not read while it was loaded")
@@ -136,7 +134,9 @@ class _Worker:
     def enforce_deadlines(self, now_s: float) -> None:
         """Ask it to leave if its time is over; kill it if it was asked and has not left."""
         if now_s >= self._kill_at_s:
-            self.kill(_TOO_LATE)
+            self._kill_at_s = _NEVER_S
+            self._killed_because = _TOO_LATE
+            self._send(signal.SIGKILL)
         elif now_s >= self._over_at_s:
             self.ask_to_leave(LEAVE)
 
@@ -145,12 +145,6 @@ class _Worker:
         self._over_at_s = _NEVER_S
         self._kill_at_s = self._monotonic_s() + _LEAVES_WITHIN_S
         self._send(number)
-
-    def kill(self, because: str) -> None:
-        """Kill it, and keep the reason for its result."""
-        self._over_at_s = self._kill_at_s = _NEVER_S
-        self._killed_because = because
-        self._send(signal.SIGKILL)
 
     def read(self) -> None:
         """Read its reports; at the end of its output, read its exit code."""
@@ -212,7 +206,7 @@ def _supervise(
 ) -> None:
     """Read the reports of all workers, measure their GPUs and pass signals on, until all have ended."""
     monotonic_s = world.clock.monotonic_s
-    next_look_s, asked_s = 0.0, _NEVER_S
+    next_look_s, is_asked = 0.0, False
     while running := [worker for worker in workers if worker.burned.running]:
         if monotonic_s() >= next_look_s:
             _look(world, running)
@@ -227,15 +221,10 @@ def _supervise(
             if worker.output in ready:
                 worker.read()
                 show([each.burned for each in workers])
-        if signals.fd not in ready or not signals.numbers():
-            continue
-        if asked_s == _NEVER_S:
-            asked_s = monotonic_s()
+        if signals.fd in ready and signals.numbers() and not is_asked:
+            is_asked = True
             next_look_s = _NEVER_S  # another look would only delay the newcomer
             _ask_to_leave(world, running)
-        elif monotonic_s() - asked_s >= _AT_ONCE_S:
-            for worker in running:
-                worker.kill(_AGAIN)
 
 
 def _look(world: World, workers: Sequence[_Worker]) -> None:
