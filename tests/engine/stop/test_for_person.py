@@ -179,6 +179,22 @@ def worker() -> Account:
     return found
 
 
+@pytest.mark.more
+@pytest.mark.as_root
+def test_a_person_stops_their_own_job_and_the_daemons_journal_has_it(machine: Machine) -> None:
+    mine = machine.holder(0, WORKER.pw_uid)
+    (job,) = machine.stops.look(worker(), ["gpu:0"]).ready
+    assert mine.poll() is None, "a look touches nothing"
+    assert job.name == f"{WORKER.pw_name}'s job {mine.pid} (sleep)"
+    assert machine.journal.last(None) == []
+    (ended,) = machine.stops.stop(worker(), [job], dry_run=False).jobs
+    assert ended.outcome == "stopped"
+    assert mine.wait(LIMIT_S) == -15
+    outcome, action = machine.journal.last(f"pid:{mine.pid}")
+    assert (action.kind, action.step, action.because) == ("action", "ask", f"stopped by hand by {WORKER.pw_name}")
+    assert (outcome.kind, outcome.step) == ("outcome", "stopped")
+
+
 @pytest.mark.as_root
 def test_a_process_that_has_ended_or_whose_number_is_in_use_again_is_not_touched(machine: Machine) -> None:
     other = machine.holder(0, os.geteuid())
