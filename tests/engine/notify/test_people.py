@@ -20,7 +20,8 @@ from fallow.engine.notify.people import EVENTS, People, PeopleRules
 from fallow.policies.grouping import GroupingRules
 from tests.conftest import Fallow
 from tests.core.test_address_template import ODD
-from tests.places import LIMIT_S
+from tests.harness import Machine
+from tests.places import LIMIT_S, ME
 from tests.waiting import until
 
 SECRET = "hunter2"
@@ -191,3 +192,25 @@ def test_a_dry_run_only_says_what_it_would_send(
     assert got.empty()
     (line,) = told
     assert line.startswith("notices to ada: would tell json://…: ")
+
+
+def test_the_outcome_of_a_warning_says_how_its_person_was_told_without_secrets(
+    machine: Machine, web: tuple[str, Got]
+) -> None:
+    template, got = web
+    machine.gpu(0).held_by(4711, load=0.0)
+    machine.configure(
+        "[[idle]]\nname = 'forgotten'\nact = true\nidle_for = '20s'\nwarn_before = '10s'\nwarmup = '0s'\n"
+        f"[notices]\ngroup_for = 0\n[notices.people]\ntemplate = '{template}'\nsystem_users = true\n"
+    )
+    machine.pass_(seconds=30)
+    told = [got.get(timeout=LIMIT_S)]
+    machine.end()
+    told.append(got.get(timeout=LIMIT_S))
+    assert [path for path, _ in told] == [f"/{ME}", f"/{ME}"]
+    assert f"{ME}'s job 4711 (python) was warned: idle for " in told[0][1]
+    assert told[0][1].endswith("To keep it: fallow protect pid:4711 --for 2h")
+    assert " was stopped: " in told[1][1]
+    events = [event.because for event in machine.events()]
+    assert any(f"a notice goes to {ME} by json" in because for because in events)
+    assert SECRET not in "".join([*events, *machine.told])
