@@ -5,7 +5,7 @@ import pathlib
 
 import pytest
 
-from fallow.actuators.claims.claims import take
+from fallow.actuators.claims.claims import FILLER, Held, take
 from fallow.core.errors import FallowError
 from fallow.core.parked import ParkedJob
 from fallow.core.process import Process
@@ -30,3 +30,27 @@ def test_without_the_claim_a_job_is_not_woken(tmp_path: pathlib.Path) -> None:
     with kept_free(world, JOB):
         assert isinstance(claim_of(world, "GPU-1"), Claim)
     assert claim_of(world, "GPU-1") is None
+
+
+class FillerLeaves(ManualClock):
+    """A clock by which a filler leaves some seconds after it is looked for."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.filler: Held | None = None
+
+    def sleep(self, seconds: float) -> None:
+        super().sleep(seconds)
+        if self.filler is not None and self.now_s >= 1005.0:
+            self.filler.end()
+            self.filler = None
+
+
+def test_a_job_is_woken_once_the_filler_has_left(tmp_path: pathlib.Path) -> None:
+    clock = FillerLeaves()
+    world = World({"FALLOW_CLAIM_DIR": str(tmp_path / "claims"), "FALLOW_STATE_DIR": str(tmp_path)}, clock=clock)
+    clock.filler = take(world.folder, "GPU-1", Note(os.getpid(), program="sweep"), FILLER)
+    assert clock.filler is not None
+    with kept_free(world, JOB):
+        assert clock.filler is None
+    assert 1005.0 <= clock.now_s < 1010.0
