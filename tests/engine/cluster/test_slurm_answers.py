@@ -2,7 +2,9 @@
 
 import pytest
 
+from fallow.core.actions import Ask, Kill
 from fallow.core.cluster import NodeGpu
+from fallow.core.reasons import Reason
 from fallow.core.unknown import Unknown
 from fallow.engine.cluster.slurm import SlurmEngine
 from fallow.engine.cluster.slurm_commands import SlurmCommands
@@ -43,3 +45,24 @@ def test_a_job_of_which_they_disagree_is_shown_and_never_stopped(line: str, *, i
     (job,) = jobs
     assert (job.id, job.user, job.no_way is None) == ("7", "games", is_believed)
     assert job.places == ((NodeGpu("n1", 0), NodeGpu("n1", 1)) if is_believed else ())
+
+
+class Silent(SlurmCommands):
+    """Commands of a Slurm whose controller is gone."""
+
+    def __init__(self) -> None:
+        super().__init__({})
+
+    def text(self, name: str, *words: str) -> str | Unknown:
+        return Unknown("Unable to contact slurm controller")
+
+
+def test_a_controller_that_is_gone_makes_everything_unknown_and_nothing_is_done() -> None:
+    jobs = SlurmEngine(SystemClock(), Printed(job_line())).look().jobs
+    assert not isinstance(jobs, Unknown)
+    engine = SlurmEngine(SystemClock(), Silent())
+    look = engine.look()
+    assert [isinstance(each, Unknown) for each in (look.jobs, look.nodes, look.pending_gpus)] == [True] * 3
+    why = Reason("as_asked")
+    assert not engine.kill(jobs[0], Kill(why)).ok
+    assert not engine.ask(jobs[0], Ask(why)).ok
