@@ -50,6 +50,20 @@ def test_history_that_is_damaged_is_renamed_once_and_a_new_one_begins(
     opened.close()
 
 
+@pytest.mark.parametrize("spoil", [rubbish, of_another_program])
+def test_a_journal_that_is_damaged_is_renamed_once_and_a_new_one_begins(
+    tmp_path: pathlib.Path, spoil: Callable[[pathlib.Path], None]
+) -> None:
+    told: list[str] = []
+    spoil(tmp_path / "journal.db")
+    journal = Journal(str(tmp_path), lambda: 1.0, told.append)
+    journal.action("job", "ask", said("idle"), [])
+    assert [event.subject for event in journal.last(None)] == ["job"]
+    journal.close()
+    (sentence,) = told
+    assert sentence.endswith(f"): it is kept as {tmp_path}/journal.db.damaged, and a new one begins")
+
+
 def test_files_that_are_removed_begin_anew(tmp_path: pathlib.Path) -> None:
     told: list[str] = []
     history, journal = watch(tmp_path, told), Journal(str(tmp_path), lambda: 1.0, told.append)
