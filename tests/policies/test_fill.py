@@ -210,18 +210,6 @@ def test_a_filler_is_let_in_only_after_enough_witnessed_quiet(
             assert quiet_s >= some.idle_for_s
 
 
-@modest
-@given(histories(KINDS), rules, characters)
-def test_whoever_does_not_leave_in_time_is_killed_at_the_next_look(
-    history: History, some: FillRules, character: Character
-) -> None:
-    limit_s = some.grace_s + (some.suspend_within_s if some.manner is Yield.SUSPEND else 0.0)
-    for act in run(history, some, character, TICK_S / 4):
-        state = act.decision.state
-        if state.phase is Phase.YIELDING and act.at_s - state.since_s >= limit_s > 0:
-            assert state.killed
-
-
 @pytest.mark.parametrize("phase", Phase)
 def test_the_histories_reach_every_state(phase: Phase) -> None:
     drawn = st.tuples(histories(KINDS), rules, characters)
