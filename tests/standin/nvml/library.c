@@ -15,7 +15,8 @@ static _Atomic pid_t owner; /* a forked child has to start the library itself, a
 static nvmlReturn_t start(void)
 {
     if (owner != getpid()) references = 0;
-    if (references == 0 && !map_world()) return NVML_ERROR_DRIVER_NOT_LOADED;
+    /* The world may be another one by now, though a shutdown failed in the one before. */
+    if (!map_world() && references == 0) return NVML_ERROR_DRIVER_NOT_LOADED;
     count_call("nvmlInit");
     TRY(meet_faults("nvmlInit", -1));
     owner = getpid();
