@@ -23,6 +23,7 @@ from fallow.engine.history.run import open_run
 from fallow.engine.machine.world import World
 from fallow.policies.fill import FillRules
 from fallow.readers.accounts import from_home
+from fallow.readers.terminals import LEAST_IDLE_S
 
 _KEYS = {
     "defaults": ("interval_seconds",),
@@ -88,7 +89,8 @@ def _people(parser: ConfigParser) -> Mapping[str, object]:
     if not _read(parser, "tty", "enabled", "False", _truth):
         return {"users": "ignore"}
     away = _read(parser, "tty", "whitelist", "", _listed)
-    return {"users": "yield", "user_idle": _read(parser, "tty", "idle_seconds", "300", _seconds), "ignore_user": away}
+    idle_s = max(int(LEAST_IDLE_S), _read(parser, "tty", "idle_seconds", "300", _seconds))
+    return {"users": "yield", "user_idle": f"{idle_s}s", "ignore_user": away}
 
 
 def _filler(parser: ConfigParser, section: str) -> Mapping[str, object]:
@@ -99,7 +101,7 @@ def _filler(parser: ConfigParser, section: str) -> Mapping[str, object]:
         "command": _read(parser, section, "cmd", "", shlex.split),
         "gpus": ",".join(gpus),
         "together": gpus == ["all"] or len(gpus) > 1,
-        "idle_for": _read(parser, "defaults", "interval_seconds", "10", _seconds),
+        "idle_for": f"{_read(parser, 'defaults', 'interval_seconds', '10', _seconds)}s",
         "ignore": sorted(frozenset.intersection(*(_ignored(parser, gpu) for gpu in gpus))),
         **{key: os.path.abspath(from_home(place)) for key, place in places.items() if place},
     }
@@ -125,10 +127,10 @@ def _gpus(text: str) -> list[str]:
     return _listed(text.lower())
 
 
-def _seconds(text: str) -> str:
+def _seconds(text: str) -> int:
     if not is_number(text):
         raise ValueError("write whole seconds, as 10")
-    return f"{text}s"
+    return int(text)
 
 
 def _truth(text: str) -> bool:
