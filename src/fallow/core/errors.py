@@ -11,8 +11,8 @@ FallowError            125  fallow itself failed
 ├── AlreadyRunning      75  a `fallow up` of this user runs already
 ├── NotPermitted        77  the system does not permit it
 ├── ConfigWrong         78  the config has mistakes
-├── CannotRun          126  CMD exists and cannot be run
-└── CommandNotFound    127  CMD does not exist
+└── CannotRun          126  CMD cannot be run
+    └── CommandNotFound 127  CMD does not exist
 """
 
 from collections.abc import Mapping, Sequence
@@ -118,12 +118,12 @@ class ConfigWrong(FallowError):
 
 
 class CannotRun(FallowError):
-    """The command exists and cannot be run."""
+    """The command cannot be run."""
 
     exit_code = 126
 
 
-class CommandNotFound(FallowError):
+class CommandNotFound(CannotRun):
     """The command does not exist."""
 
     exit_code = 127

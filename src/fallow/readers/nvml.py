@@ -48,14 +48,7 @@ _THROTTLES = (  # bit by bit, from 0x02 on
 )
 _THROTTLED_BY = {2 << at: name for at, name in enumerate(_THROTTLES.split(","))}
 _NVLINK = 100
-_NEARNESS = {  # by the nearest common ancestor; NVLink is nearer than any
-    library.NVML_TOPOLOGY_INTERNAL: 60,
-    library.NVML_TOPOLOGY_SINGLE: 50,
-    library.NVML_TOPOLOGY_MULTIPLE: 40,
-    library.NVML_TOPOLOGY_HOSTBRIDGE: 30,
-    library.NVML_TOPOLOGY_NODE: 20,
-    library.NVML_TOPOLOGY_SYSTEM: 10,
-}
+_ONE_BOARD = 60  # the driver counts up from 0 for two GPUs on one board to 50 for two that share a system
 _FLOOR_BYTES = 64 * 2**20  # an empty GPU uses some MiB for the driver; a CUDA context takes more
 _GPM_METRICS = (
     *(library.NVML_GPM_METRIC_SM_UTIL, library.NVML_GPM_METRIC_SM_OCCUPANCY),
@@ -359,9 +352,9 @@ def _scaled(value: float | Unknown, scale: float) -> float | Unknown:
 
 
 def nearness(ask: Ask, one: Handle, other: Handle) -> int | None:
-    """Return how well two GPUs are connected: by NVLink, else by the nearest common ancestor."""
+    """Return how well two GPUs are connected: by NVLink, else by how far above them they have a common ancestor."""
     status = ask("nvmlDeviceGetP2PStatus", library.number, one, other, library.NVML_P2P_CAPS_INDEX_NVLINK)
     if status == library.NVML_P2P_STATUS_OK:
         return _NVLINK
     level = ask("nvmlDeviceGetTopologyCommonAncestor", library.number, one, other)
-    return None if isinstance(level, Unknown) else _NEARNESS.get(level)
+    return None if isinstance(level, Unknown) else _ONE_BOARD - level

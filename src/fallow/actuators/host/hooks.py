@@ -6,7 +6,7 @@ from fallow.actuators.host import become_user, notice
 from fallow.actuators.process import programs
 from fallow.actuators.process.signals import signal_name
 from fallow.core.account import Account
-from fallow.core.errors import CannotRun, CommandNotFound, WrongUsage
+from fallow.core.errors import CannotRun, WrongUsage
 from fallow.core.findings import Outcome
 from fallow.core.process import Ended
 from fallow.core.units import program_name
@@ -47,7 +47,7 @@ class SystemHooks:
                 ran = programs.run(shell, environ, limit_s)
             else:
                 ran = become_user.run_as(account, shell, environ, limit_s, self._environ)
-        except (CommandNotFound, CannotRun) as error:
+        except CannotRun as error:
             return Outcome(False, f"{name!r} was not run: {error}")
         tells = self._tells_output and account is None and bool(ran.last_line)
         said = f"; it said: {ran.last_line[:200]}" if tells else ""

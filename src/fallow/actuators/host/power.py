@@ -7,7 +7,7 @@ from enum import Enum
 
 from fallow.actuators.process import programs
 from fallow.actuators.process.spawn import find
-from fallow.core.errors import CannotRun, CommandNotFound, NotPermitted
+from fallow.core.errors import CannotRun, NotPermitted
 from fallow.core.findings import Outcome
 from fallow.core.units import printable
 
@@ -44,7 +44,7 @@ class SystemPower:
             return None
         try:
             answer = programs.run(["busctl", "call", *_LOGIND, action.question], self._environ, _ANSWERS_WITHIN_S)
-        except (CommandNotFound, CannotRun):
+        except CannotRun:
             why = f"not permitted to {action.words}: not root, and without busctl logind cannot be asked"
             return NotPermitted(why, _PERMIT)
         if answer.ok and b'"yes"' in answer.output:
@@ -60,7 +60,7 @@ class SystemPower:
             return Outcome(False, f"could not {action.words}: {_NO_COMMAND}")
         try:
             ran = programs.run(command, self._environ, _ANSWERS_WITHIN_S)
-        except (CommandNotFound, CannotRun) as error:
+        except CannotRun as error:
             return Outcome(False, f"could not {action.words}: {error}")
         if ran.ok:
             return Outcome(True, f"{' '.join(command[:2])}: {reason}")
@@ -72,13 +72,13 @@ class SystemPower:
         line = f"fallow: {printable(text)}\n".encode()
         try:
             ran = programs.run(["wall"], self._environ, _ANSWERS_WITHIN_S, stdin=line)
-        except (CommandNotFound, CannotRun) as error:
+        except CannotRun as error:
             return Outcome(False, f"could not announce it: {error}")
         return Outcome(ran.ok, "announced to all terminals" if ran.ok else f"wall failed: {ran.failure}")
 
     def _command(self, action: PowerAction, reason: str) -> list[str] | None:
         for command in (["systemctl", action.systemctl], ["shutdown", action.shutdown, "now", printable(reason)]):
-            with suppress(CommandNotFound, CannotRun):
+            with suppress(CannotRun):
                 find(command, self._environ)
                 return command
         return None

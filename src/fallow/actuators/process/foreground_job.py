@@ -44,7 +44,7 @@ class Supervision:
         streams: Mapping[int, int] | None = None,
         ends_with_parent: bool = False,
     ) -> None:
-        """Start the job; raise CannotRun or CommandNotFound if that fails.
+        """Start the job; raise CannotRun if that fails.
 
         `streams`: what it gets for some of its first three descriptors. `ends_with_parent`: when the parent of this
         process ends, every process of the job gets SIGTERM, and SIGKILL 10 seconds later.

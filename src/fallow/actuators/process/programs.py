@@ -67,7 +67,7 @@ def run(
     stdin: bytes = b"",
     most_bytes: int = _MOST_BYTES,
 ) -> Ran:
-    """Run a program to its end; raise CommandNotFound or CannotRun if it cannot be started."""
+    """Run a program to its end; raise CannotRun if it cannot be started."""
     return run_many([command], environ, limit_s, most_bytes, stdin)[0]
 
 

@@ -16,7 +16,7 @@ from fallow.actuators.process import programs
 from fallow.actuators.process.programs import Ran
 from fallow.actuators.process.signals import Handle
 from fallow.actuators.process.spawn import find
-from fallow.core.errors import CannotRun, CommandNotFound, FallowError, PartMissing
+from fallow.core.errors import CannotRun, FallowError, PartMissing
 from fallow.core.process import Process, ProcessTable
 from fallow.core.units import printable
 
@@ -37,7 +37,7 @@ def shortcoming(environ: Mapping[str, str]) -> PartMissing | None:
     """Return why no stacks could be read; None if they can."""
     try:
         find(["py-spy"], with_ours(environ))
-    except (CommandNotFound, CannotRun):
+    except CannotRun:
         return PartMissing.of("writing a job's stacks", "py-spy")
     return None
 

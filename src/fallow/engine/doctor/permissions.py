@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from fallow.actuators.host.power import PowerAction, SystemPower
 from fallow.actuators.process.spawn import find
-from fallow.core.errors import CannotRun, CommandNotFound
+from fallow.core.errors import CannotRun
 from fallow.core.missing import remedy
 from fallow.core.unknown import Unknown
 from fallow.engine.doctor.finding import CheckFinding, lacking, ok
@@ -41,7 +41,7 @@ def stacks(world: World) -> Iterator[CheckFinding]:
     beside = f"{world.environ.get('PATH', os.defpath)}:{os.path.dirname(sys.executable)}"
     try:
         find(["py-spy"], {**world.environ, "PATH": beside})
-    except (CommandNotFound, CannotRun):
+    except CannotRun:
         means = "py-spy is not installed: --dump-stacks writes nothing"
         yield lacking("stacks", means, remedy("py-spy"))
         return

@@ -6,7 +6,7 @@ from shlex import quote
 
 from fallow.actuators.process import programs
 from fallow.core.api import VERSION
-from fallow.core.errors import CannotRun, CommandNotFound
+from fallow.core.errors import CannotRun
 from fallow.core.units import duration_for_people, printable
 from fallow.engine.client.socket_path import sockets_to_ask
 from fallow.engine.client.unix_http import NoAnswer
@@ -58,7 +58,7 @@ def unit(world: World) -> Iterator[CheckFinding]:
     """Check whether systemd starts the daemon."""
     try:
         ran = programs.run(["systemctl", "is-enabled", "fallow.service"], world.environ, _ANSWERS_WITHIN_S)
-    except (CommandNotFound, CannotRun):
+    except CannotRun:
         yield lacking("service", "there is no systemd here: something else must start `fallow up`")
         return
     said = ran.last_line or "nothing"

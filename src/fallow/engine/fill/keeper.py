@@ -59,7 +59,7 @@ class Keeper:
         before: Callable[[], None],
         suspends: bool,
     ) -> None:
-        """Start the filler, with `before` run in its process; raise CannotRun or CommandNotFound if that fails."""
+        """Start the filler, with `before` run in its process; raise CannotRun if that fails."""
         self._owner = owner
         self._clock = SystemClock()
         self._table = Proc()
