@@ -29,9 +29,11 @@ class Product:
 
 @value
 class _Instruction:
-    """A product instruction of a warp, and how its operands are packed."""
+    """A product instruction of a warp, since when GPUs have it, and how its operands are packed."""
 
     name: str
+    version: str
+    target: str
     operation: str
     a_registers: int
     b_registers: int
@@ -42,30 +44,22 @@ class _Instruction:
     """The bits that are set, so that each number is between a half and two."""
 
 
-_BF16 = _Instruction(
-    "bf16", "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32", 4, 2, 4096, "0x80FF80FF", "0x3F003F00"
-)
-_F16 = _Instruction("f16", "mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32", 2, 1, 2048, "0x87FF87FF", "0x38003800")
-_F32 = _Instruction("f32", "fma.rn.f32", 4, 1, 256, "0x80FFFFFF", "0x3F000000")
+_ON_BF16 = "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32"
+_ON_F16 = "mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32"
+_BF16 = _Instruction("bf16", "7.0", "sm_80", _ON_BF16, 4, 2, 4096, "0x80FF80FF", "0x3F003F00")
+_F16 = _Instruction("f16", "6.5", "sm_75", _ON_F16, 2, 1, 2048, "0x87FF87FF", "0x38003800")
+_F32 = _Instruction("f32", "6.0", "sm_50", "fma.rn.f32", 4, 1, 256, "0x80FFFFFF", "0x3F000000")
 _ROWS, _COLUMNS = 4, 8  # the products of a warp: so many A with so many B, each pair with its own 4 sums
 _WARPS = THREADS // 32
 _REPEATS = 16  # how often each tile is used
 
 
 def best(capability: tuple[int, int]) -> Product:
-    """Return the product that loads a GPU of this compute capability most."""
-    if capability >= (8, 0):
-        return _by_warps(_BF16, "7.0", "sm_80")
-    if capability >= (7, 5):
-        return _by_warps(_F16, "6.5", "sm_75")
-    return _by_warps(_F32, "6.0", "sm_50")
-
-
-def _by_warps(instruction: _Instruction, version: str, target: str) -> Product:
-    """Return products within a warp, whose operands stay in registers; every GPU has an instruction for that."""
+    """Return the product that loads a GPU of this compute capability most; its operands stay in registers."""
+    instruction = _BF16 if capability >= (8, 0) else _F16 if capability >= (7, 5) else _F32
     words = _ROWS * instruction.a_registers + _COLUMNS * instruction.b_registers
     loads = -(-words // 4)
-    kernel = _BY_WARPS.format(
+    kernel = _MULTIPLY.format(
         words=loads * 4,
         warp_tile=loads * 512,
         repeats=_REPEATS,
@@ -82,7 +76,7 @@ def _by_warps(instruction: _Instruction, version: str, target: str) -> Product:
     )
     return Product(
         instruction.name,
-        ptx.module(version, target, ptx.FILL, ptx.CHECK, ptx.COMPARE, kernel),
+        ptx.module(instruction.version, instruction.target, kernel),
         flop_per_step=_WARPS * _ROWS * _COLUMNS * _REPEATS * instruction.flop,
         tile_bytes=_WARPS * loads * 512,
         blocks_per_multiprocessor=3,
@@ -117,9 +111,19 @@ def _store() -> str:
     return text
 
 
-_PARAMETERS = ".param .u64 operands, .param .u64 result, .param .u32 tiles, .param .u32 steps"
 # %r0: the block; %r1: how many; %r4: the thread; %rd2: its offset in a tile; %rd5, %rd6: where its sums go.
-_BEGIN = """\
+# The tile of the next step is as many further as there are blocks, and round again.
+_MULTIPLY = """\
+.visible .entry fallow_multiply(.param .u64 operands, .param .u64 result, .param .u32 tiles, .param .u32 steps)
+.maxntid 128, 1, 1
+.minnctapersm 3
+{{
+    .reg .pred %p<2>;
+    .reg .b32 %r<16>;
+    .reg .b64 %rd<8>;
+    .reg .b32 %w<{words}>;
+    .reg .f32 %f<128>;
+    .reg .f32 %fa, %fb;
     mov.u32 %r0, %ctaid.x;
     mov.u32 %r1, %nctaid.x;
     mov.u32 %r4, %tid.x;
@@ -136,31 +140,6 @@ _BEGIN = """\
     mul.lo.u32 %r8, %r1, %r7;
     mul.wide.u32 %rd6, %r8, 16;
     rem.u32 %r9, %r0, %r5;
-"""
-# The tile of the next step: as many further as there are blocks, and round again.
-_NEXT = """\
-    add.u32 %r9, %r9, %r1;
-    rem.u32 %r9, %r9, %r5;
-    sub.u32 %r6, %r6, 1;
-    setp.ne.u32 %p0, %r6, 0;
-    @%p0 bra step;
-"""
-_BY_WARPS = (
-    ".visible .entry fallow_multiply("
-    + _PARAMETERS
-    + """)
-.maxntid 128, 1, 1
-.minnctapersm 3
-{{
-    .reg .pred %p<2>;
-    .reg .b32 %r<16>;
-    .reg .b64 %rd<8>;
-    .reg .b32 %w<{words}>;
-    .reg .f32 %f<128>;
-    .reg .f32 %fa, %fb;
-"""
-    + _BEGIN
-    + """\
     shr.u32 %r10, %r4, 5;
     mul.lo.u32 %r10, %r10, {warp_tile};
     and.b32 %r11, %r4, 31;
@@ -177,9 +156,11 @@ again:
 {products}    sub.u32 %r12, %r12, 1;
     setp.ne.u32 %p1, %r12, 0;
     @%p1 bra again;
-"""
-    + _NEXT
-    + """{store}    ret;
+    add.u32 %r9, %r9, %r1;
+    rem.u32 %r9, %r9, %r5;
+    sub.u32 %r6, %r6, 1;
+    setp.ne.u32 %p0, %r6, 0;
+    @%p0 bra step;
+{store}    ret;
 }}
 """
-)

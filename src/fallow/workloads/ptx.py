@@ -8,18 +8,6 @@
 Memory is touched 16 bytes (a quad) at a time, by a grid of any size that strides over it.
 """
 
-HEADER = """\
-.version {version}
-.target {target}
-.address_size 64
-"""
-
-
-def module(version: str, target: str, *kernels: str) -> str:
-    """Return a module of these kernels, for that GPU generation or newer."""
-    return HEADER.format(version=version, target=target) + "\n".join(kernels)
-
-
 # The number of the thread in the grid goes to %r0, the number of threads to %r1.
 _BEGIN = """\
     mov.u32 %r2, %ctaid.x;
@@ -31,23 +19,20 @@ _BEGIN = """\
 """
 
 
-def _pattern(number: str, into: str) -> str:
-    """Return code that computes the word of that number under the seed in %r10."""
-    return f"""\
-    mad.lo.u32 {into}, {number}, 0x9E3779B1, %r10;
+def _four_patterns() -> str:
+    """Return code that computes the words of quad %r0, under the seed in %r10, into %r20 to %r23."""
+    text = "    shl.b32 %r11, %r0, 2;\n"
+    for word in range(4):
+        into = f"%r{20 + word}"
+        text += f"""\
+    add.u32 %r12, %r11, {word};
+    mad.lo.u32 {into}, %r12, 0x9E3779B1, %r10;
     shr.u32 %r40, {into}, 15;
     xor.b32 {into}, {into}, %r40;
     mul.lo.u32 {into}, {into}, 0x85EBCA77;
     shr.u32 %r40, {into}, 13;
     xor.b32 {into}, {into}, %r40;
 """
-
-
-def _four_patterns() -> str:
-    """Return code that computes the words of quad %r0 into %r20 to %r23."""
-    text = "    shl.b32 %r11, %r0, 2;\n"
-    for word in range(4):
-        text += f"    add.u32 %r12, %r11, {word};\n" + _pattern("%r12", f"%r{20 + word}")
     return text
 
 
@@ -121,3 +106,9 @@ COMPARE = _striding(
     "    ld.global.v4.u32 {%r24, %r25, %r26, %r27}, [%rd7];\n" + _count_wrong(20, 24),
     _ADD_WRONG,
 )
+
+
+def module(version: str, target: str, kernel: str) -> str:
+    """Return a module of this kernel and those above, for that GPU generation or newer."""
+    header = f".version {version}\n.target {target}\n.address_size 64\n"
+    return header + "\n".join((FILL, CHECK, COMPARE, kernel))
