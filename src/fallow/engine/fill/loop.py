@@ -37,6 +37,7 @@ _POLL_S = 0.02
 _SHARE_OF_A_CORE = 0.1  # the most that polling may take
 _LISTED_AFTER_S, _LISTED_WITHIN_S = 0.025, 0.5  # after an open, until the driver lists the process
 _UNSETTLED_S, _UNSETTLED_TICK_S = 1.5, 0.25
+_CLAIMS = "claims"
 _NEVER_S = float("inf")
 
 
@@ -58,8 +59,8 @@ class FillLoop:
         """The first has precedence; those at the end are retired, and leave."""
         self._presence_checks: dict[PresenceRules, PresenceCheck] = {}
         self._presence: dict[PresenceRules, Reason | Unknown | None] = {}
-        self._nodes = DeviceNodes(world, run.say)
-        self._claim_writes = FileEvents()
+        self._events = FileEvents()
+        self._nodes = DeviceNodes(world, run.say, self._events)
         self._search = Search(world.proc, self._is_of_filler, world.clock.monotonic_s)
         self._own_pids = world.proc.in_pid_namespace_of_its_own()
         self._next_poll_s = self._polls_until_s = 0.0
@@ -80,7 +81,7 @@ class FillLoop:
             if slot.retired is None:
                 slot.retire(Reason("config_changed"))
         if slots:
-            self._claim_writes.watch_writes("claims", self._world.folder.path)
+            self._events.watch_writes(_CLAIMS, self._world.folder.path)
         self._slots = [*slots, *gone]
         self._presence_checks = {
             rules: self._presence_checks.get(rules) or PresenceCheck(self._world, rules, self._terminals)
@@ -112,7 +113,7 @@ class FillLoop:
         """Wait for a file event, a report of a keeper, one of the other descriptors, or the time of the next look."""
         poller = select.poll()  # select(2) takes no descriptor beyond 1023, and a daemon may have thousands
         fillers = (slot.filler.fd for slot in self._slots if slot.filler is not None)
-        events = (*self._nodes.fds, *self._claim_writes.fds) if self._slots else ()  # without slots none is read
+        events = self._events.fds if self._slots else ()  # without slots none is read
         for fd in (*events, *others, *(fd for fd in fillers if fd is not None)):
             poller.register(fd, select.POLLIN)
         now_s = self._world.clock.monotonic_s()
@@ -158,14 +159,13 @@ class FillLoop:
 
     def close(self) -> None:
         """Close the watches."""
-        self._nodes.close()
-        self._claim_writes.close()
+        self._events.close()
 
     def _read_events(self, now_s: float) -> bool:
         """Read file events and the reports of keepers; return whether they are a reason to look at once."""
         self._lineages.clear()
         occupied = {uuid for slot in self._slots if slot.state.phase is Phase.FILLED for uuid in slot.uuids}
-        events = self._nodes.read()
+        events = self._events.read()
         if events.came & occupied:
             self._alert()
             self._search.begin(now_s)
@@ -177,7 +177,7 @@ class FillLoop:
         if events.left - occupied:  # the driver shows the activity of a process for a moment after it has left
             self._unsettled_until_s = now_s + _UNSETTLED_S
         reported = {slot.listen() for slot in self._slots}
-        return True in reported or bool(self._claim_writes.read().came)
+        return True in reported or _CLAIMS in events.came
 
     def _yield_to(self, newcomers: Sequence[Newcomer], now_s: float) -> bool:
         """Let the fillers leave that mind one of these newcomers; return whether there were any."""

@@ -16,7 +16,7 @@ from fallow.core.unknown import Unknown
 from fallow.core.value import value
 from fallow.engine.machine.world import World
 from fallow.policies.signs import process_in_words
-from fallow.readers.file_events import FileEvent, FileEvents
+from fallow.readers.file_events import FileEvents
 from fallow.readers.proc import Proc
 
 MONITORS = frozenset(
@@ -114,48 +114,35 @@ class Search:
 class DeviceNodes:
     """Watches the device nodes of GPUs."""
 
-    def __init__(self, world: World, say: Callable[[str], None]) -> None:
+    def __init__(self, world: World, say: Callable[[str], None], events: FileEvents) -> None:
+        """`events` reports the opens, each under the UUID of the GPU."""
         self.paths: dict[str, str] = {}
         """The nodes that are watched, by UUID."""
-        self.unwatched: dict[str, str] = {}
-        """Why the nodes of the others cannot be watched."""
+        self._unwatched: set[str] = set()
         self._world = world
         self._say = say
-        self._opens = FileEvents()
-
-    @property
-    def fds(self) -> tuple[int, ...]:
-        """Return the descriptors that become readable at an open."""
-        return self._opens.fds
+        self._events = events
 
     def watch(self, gpus: Sequence[Gpu]) -> bool:
         """Watch these GPUs too; return whether any of them was not watched before."""
-        new = {str(gpu.uuid): gpu for gpu in gpus if str(gpu.uuid) not in {**self.paths, **self.unwatched}}
+        new = {str(gpu.uuid): gpu for gpu in gpus if str(gpu.uuid) not in self.paths.keys() | self._unwatched}
         labels: dict[str, list[str]] = {}
         for uuid, gpu in new.items():
             path = f"{self._world.device_folder}/nvidia{gpu.minor}"
-            why = self._why_not(gpu) or self._opens.watch_opens(uuid, path)
+            why = self._why_not(gpu) or self._events.watch_opens(uuid, path)
             if why is None:
                 self.paths[uuid] = path
             else:
-                self.unwatched[uuid] = why
+                self._unwatched.add(uuid)
                 labels.setdefault(why, []).append(gpu.label)
         for why, missed in labels.items():
             if not self._world.simulated:  # where there are no nodes, nothing is missing
                 self._say(f"cannot watch opens of GPU {','.join(missed)} ({why}); polling instead")
         return not self.paths.keys().isdisjoint(new)
 
-    def read(self) -> FileEvent:
-        """Return the UUIDs of GPUs that were opened and closed since the last time."""
-        return self._opens.read()
-
     def cannot_watch(self, uuids: Iterable[str]) -> bool:
         """Return whether the node of any of these GPUs is not watched."""
-        return not self.unwatched.keys().isdisjoint(uuids)
-
-    def close(self) -> None:
-        """Stop watching."""
-        self._opens.close()
+        return not self._unwatched.isdisjoint(uuids)
 
     def _why_not(self, gpu: Gpu) -> str | None:
         if self._world.simulated:
