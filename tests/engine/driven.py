@@ -33,7 +33,7 @@ class DrivenReader:
 
     def __init__(self, clock: ManualClock, driver_limit_s: float, proc: Proc | None = None) -> None:
         self._clock = clock
-        self._real = NvmlReader("driven", _BesideDriven(clock), proc or Proc(), driver_limit_s, reopens=True)
+        self._real = NvmlReader("driven", _BesideDriven(clock), proc or Proc(), driver_limit_s)
         self._real.open()
 
     def look(self, depth: Depth) -> Snapshot:

@@ -28,7 +28,7 @@ class Driven(SystemClock):
         return super().monotonic_s() - self.began_s + self.now_s
 
 clock = Driven()
-reader = NvmlReader("driven", clock, Proc(), 0.3, reopens=True)
+reader = NvmlReader("driven", clock, Proc(), 0.3)
 reader.open()
 for line in sys.stdin:
     clock.now_s = float(line)

@@ -1,8 +1,8 @@
 """Read NVIDIA GPUs: one call of the pool for each card, so that a card that hangs or is lost affects no other.
 
-A reader that `reopens` goes on when the driver is unloaded, replaced or reset. While no GPU answers, every look
-returns the GPUs that were there, each with the reason why nothing is known of it. After a while the driver is closed
-and opened again. A driver in which a call hangs is not: the call returns, or the program ends.
+It goes on when the driver is unloaded, replaced or reset. While no GPU answers, every look returns the GPUs that were
+there, each with the reason why nothing is known of it. After a while the driver is closed and opened again. A driver
+in which a call hangs is not: the call returns, or the program ends.
 """
 
 from collections.abc import Callable, Hashable, Sequence
@@ -65,13 +65,12 @@ def _close_and_open(about_to: AboutTo) -> int | str:
 class NvmlReader:
     """Reads all NVIDIA GPUs of this machine through one NVML handle, which stays open."""
 
-    def __init__(self, host: str, clock: Clock, proc: Proc, limit_s: float, *, reopens: bool = False) -> None:
+    def __init__(self, host: str, clock: Clock, proc: Proc, limit_s: float) -> None:
         """Call `open` before the first look. A call may take `limit_s`, starting the driver a multiple of that."""
         self._host = host
         self._clock = clock
         self._proc = proc
         self._limit_s = limit_s
-        self._reopens = reopens
         self._pool = CallPool(clock.monotonic_s)
         self._cards: list[Card] = []
         self._last: tuple[Gpu, ...] = ()
@@ -98,8 +97,7 @@ class NvmlReader:
     def look(self, depth: Depth) -> Snapshot:
         """Return all GPUs now."""
         at_s, wall_s = self._clock.monotonic_s(), self._clock.wall_s()
-        if self._reopens:
-            self._reopen_if_blind(at_s)
+        self._reopen_if_blind(at_s)
         if not self._cards:
             gpus = tuple(_unreadable(gpu, self._why_closed) for gpu in self._last)
             return Snapshot(self._host, simulated=False, at_s=at_s, wall_s=wall_s, gpus=gpus)

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from fallow.actuators.claims.protections import ProtectionFolder
     from fallow.core.visibility import Viewer
     from fallow.engine.client.daemon_client import DaemonClient
-    from fallow.readers.nvml_reader import NvmlReader
     from fallow.readers.terminals import Terminals
 
 _DRIVER_LIMIT_S = 2.0
@@ -43,38 +42,28 @@ class World:
     @cached_property
     def gpu_reader(self) -> GpuReader:
         """Return the reader of the driver, or of simulated GPUs if those were asked for."""
+        return self._open_reader(None)
+
+    def go_on_without_driver(self, tell: "Callable[[NoDriver], None]") -> None:
+        """Have no GPUs until there is a driver, instead of an error, which is passed to `tell`."""
+        self.gpu_reader = self._open_reader(tell)
+
+    def _open_reader(self, instead: "Callable[[NoDriver], None] | None") -> GpuReader:
         if self._simulate:
             from fallow.readers.simulated_reader import SimulatedReader
 
             return SimulatedReader(os.uname().nodename, self.clock, self.proc, self.environ)
-        reader = self._driver_reader()
-        try:
-            reader.open()
-        except NoDriver as error:
-            raise _or_simulate(error) from None
-        return reader
+        from fallow.readers.nvml_reader import NvmlReader
 
-    def reopen_driver_when_lost(self, instead: "Callable[[NoDriver], None] | None" = None) -> None:
-        """Keep reading when the driver is unloaded: meanwhile every reading is unknown, and it is opened again.
-
-        Without a driver there are no GPUs until there is one, and `instead` is told; without `instead` it is raised.
-        """
-        if self._simulate:
-            return
-        reader = self._driver_reader(reopens=True)
+        limit_s = patience_s(self.environ, "FALLOW_DRIVER_TIMEOUT", _DRIVER_LIMIT_S, "the driver")
+        reader = NvmlReader(os.uname().nodename, self.clock, self.proc, limit_s)
         try:
             reader.open()
         except NoDriver as error:
             if instead is None:
                 raise _or_simulate(error) from None
             instead(error)
-        self.gpu_reader = reader
-
-    def _driver_reader(self, *, reopens: bool = False) -> "NvmlReader":
-        from fallow.readers.nvml_reader import NvmlReader
-
-        limit_s = patience_s(self.environ, "FALLOW_DRIVER_TIMEOUT", _DRIVER_LIMIT_S, "the driver")
-        return NvmlReader(os.uname().nodename, self.clock, self.proc, limit_s, reopens=reopens)
+        return reader
 
     @cached_property
     def folder(self) -> ClaimFolder:

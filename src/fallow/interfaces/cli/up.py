@@ -78,7 +78,8 @@ def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
     socket = own_socket(world.environ)
     folder = world.state_folder if socket is None else os.path.dirname(os.path.abspath(socket))
     lock = Instance(folder, _in_words(world, file))
-    world.reopen_driver_when_lost(partial(_watch_cluster_alone, voice) if has_cluster else None)
+    if has_cluster:
+        world.go_on_without_driver(partial(_watch_cluster_alone, voice))
     if socket is None:
         voice.note(
             "XDG_RUNTIME_DIR is not set, so there is no socket: status, why and idle cannot ask this daemon;"
