@@ -21,9 +21,8 @@ from fallow.core.ports import Clock
 from fallow.core.protections import parse_target
 from fallow.engine.config.load import load
 from fallow.engine.daemon.loop import Daemon
-from fallow.engine.daemon.parts import Actuators
 from fallow.engine.daemon.publisher import Publisher
-from fallow.engine.fill.filler import Start
+from fallow.engine.fill.filler import Start, filler_starter
 from fallow.engine.history.run import Run
 from fallow.engine.jobs.perform import HostActuators, host_actuators
 from fallow.engine.machine.world import World
@@ -218,7 +217,8 @@ class Machine:
             self.told.append,
             file=str(self._file),
             dry_run=dry_run,
-            actuators=Actuators(self._starter, self.host),
+            starter=self._starter,
+            host=self.host,
         )
         self._began_s = self.clock.now_s
         self._daemon.turn()
@@ -273,7 +273,7 @@ class Machine:
         self.proc.close()
 
     def _starter(self, run: Run) -> Start:
-        return Actuators().fillers(run) if run.dry_run else self.actions.start
+        return filler_starter(run) if run.dry_run else self.actions.start
 
     def host(self, world: World, *, dry_run: bool, user: str | None = None) -> HostActuators:
         """Return what a guard acts with."""

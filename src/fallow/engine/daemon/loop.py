@@ -23,14 +23,16 @@ from fallow.engine.config.location import first_there
 from fallow.engine.config.model import Config
 from fallow.engine.daemon.calls import Calls, Reloaded
 from fallow.engine.daemon.fillers import Fillers
-from fallow.engine.daemon.parts import Actuators, Guards, Notices, Part
+from fallow.engine.daemon.parts import Guards, Notices, Part
 from fallow.engine.daemon.publisher import Publisher
+from fallow.engine.fill.filler import Start, filler_starter
 from fallow.engine.history.counters import Tally
 from fallow.engine.history.journal import open_journal
 from fallow.engine.history.reader import HistoryReader
 from fallow.engine.history.run import Report, Run
 from fallow.engine.history.writer import HistoryWriter
 from fallow.engine.idle_rules.enforcer import ProcessRules
+from fallow.engine.jobs.perform import HostActuators, host_actuators
 from fallow.engine.machine.observe import MISSED_LOOKS, Watcher
 from fallow.engine.machine.signal_pipe import SignalPipe
 from fallow.engine.machine.walls import Walls
@@ -59,11 +61,13 @@ class Daemon:
         file: str | None = None,
         places: Sequence[str] = (),
         dry_run: bool = False,
-        actuators: Actuators | None = None,
+        starter: Callable[[Run], Start] = filler_starter,
+        host: Callable[..., HostActuators] = host_actuators,
     ) -> None:
         """`load` reads the config, now and at every reload.
 
         `file`: its path. Where there is none, a reload looks for one in `places`.
+        `starter` returns what starts fillers, `host` what controls power, runs commands and sends notices.
         """
         self.config = load(file)
         self.file = file
@@ -82,7 +86,6 @@ class Daemon:
         self._reads = 0
         self._started_wall_s = world.clock.wall_s()
         self._next_tick_s = world.clock.monotonic_s()
-        actuators = actuators or Actuators()
         self.journal = open_journal(world, say)
         self._tally = Tally()
         self._watcher = Watcher(world, self._tally.longest_gap_s)
@@ -92,20 +95,15 @@ class Daemon:
         self._owners = KnownOwners(world, say)
         self.parking = Parking(run, self._owners)
         self._gpu_reader = world.gpu_reader
-        self._fillers = Fillers(run, actuators.fillers(run), self._delay_publishing)
-        self._guards = Guards(run, actuators.host, self._walls)
+        self._fillers = Fillers(run, starter(run), self._delay_publishing)
+        self._guards = Guards(run, host, self._walls)
         self._rules = ProcessRules(run, self._owners, JobConditions(world, self._owners, say), self.parking)
         self._cluster = ClusterWatch(run)
         lost_gpus = LostGpus(run)
         self._parts = (
             Part("parking", close=self.parking.end),
             Part("filling", self._fillers.change, self._fillers.turn, self._fillers.close, self._fillers.loop.kill),
-            Part(
-                "the guards",
-                self._guards.change,
-                lambda snapshot: self._guards.turn(snapshot, self._fillers.loop.protections),
-                self._guards.close,
-            ),
+            Part("the guards", self._guards.change, self._guards.turn, self._guards.close),
             Part(
                 "the idle rules",
                 lambda config: self._rules.change(config.idle, config.protect, config.machine.every),

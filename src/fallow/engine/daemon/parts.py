@@ -1,18 +1,16 @@
 """The parts of the daemon: what each does when the config changes, at each look, and at the end."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from fallow.core.board import GuardView
 from fallow.core.gpu import Snapshot
 from fallow.core.notices import Notice
-from fallow.core.protections import Protection
 from fallow.core.value import replace
 from fallow.engine.config.model import Config
 from fallow.engine.config.rules import Guard
-from fallow.engine.fill.filler import Start, filler_starter
 from fallow.engine.guard.guard import GuardLoop
 from fallow.engine.history.run import Report, Run
-from fallow.engine.jobs.perform import HostActuators, host_actuators
+from fallow.engine.jobs.perform import HostActuators
 from fallow.engine.machine.observe import MISSED_LOOKS
 from fallow.engine.machine.walls import Walls
 from fallow.engine.notify.notifier import Notifier, notifier_for
@@ -39,19 +37,6 @@ class Part:
         self.turn = turn
         self.close = close
         self.otherwise = otherwise
-
-
-class Actuators:
-    """What a daemon acts with, besides signals. Tests bring their own."""
-
-    def __init__(
-        self,
-        fillers: Callable[[Run], Start] = filler_starter,
-        host: Callable[..., HostActuators] = host_actuators,
-    ) -> None:
-        """`fillers` returns what starts fillers, `host` what controls power, runs commands and sends notices."""
-        self.fillers = fillers
-        self.host = host
 
 
 class Guards:
@@ -83,11 +68,11 @@ class Guards:
             if name not in self._guards or self._guards[name][1] is not guard:
                 guard.call_off("it is not in the config any more")
 
-    def turn(self, snapshot: Snapshot, protections: Sequence[Protection]) -> None:
-        """Let each guard decide and act; `protections` were read at this look."""
+    def turn(self, snapshot: Snapshot) -> None:
+        """Let each guard decide and act."""
         for name, (_, guard) in self._guards.items():
             with self._walls.around(f"guard {name}"):
-                guard.turn(snapshot, protections)
+                guard.turn(snapshot)
 
     def close(self) -> None:
         """Call off what was announced."""

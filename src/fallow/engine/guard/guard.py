@@ -116,15 +116,12 @@ class GuardLoop:
             self.name, self._state.phase.value, self._reason, tuple(str(gpu.uuid) for gpu in self._watched)
         )
 
-    def turn(self, snapshot: Snapshot, protections: Sequence[Protection] | None = None) -> bool:
-        """Decide and act on one snapshot; return whether all is done.
-
-        `protections` are those that were read at the same tick. They are read again before an action.
-        """
+    def turn(self, snapshot: Snapshot) -> bool:
+        """Decide and act on one snapshot; return whether all is done. Protections are read again before an action."""
         self._collect()
         loads = self._loads(snapshot)
         if self._under_way is None:
-            alone = self._protected(self._protections() if protections is None else protections)
+            alone = self._protected()
             found = [why for condition in self._conditions if (why := condition()) is not None]
             blockers = found if alone is None else [*found, alone]
             before = self._state
@@ -142,7 +139,8 @@ class GuardLoop:
             return {str(self._gpus): Unknown(str(error))}
         return {gpu.label: stretch_load(gpu) for gpu in self._watched}
 
-    def _protected(self, protections: Sequence[Protection]) -> Reason | None:
+    def _protected(self) -> Reason | None:
+        protections = self._protections()
         return leave_alone(self._affected(), self._world.clock.wall_s(), protections) if protections else None
 
     def _apply(self, decision: guard.Decision) -> None:
