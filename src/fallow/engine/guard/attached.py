@@ -43,11 +43,3 @@ class Attached:
         return Outcome(
             sent > 0, f"SIG{name} to {sent} processes" if sent else "none of its processes may be signalled"
         )
-
-
-class DryRunAttached(Attached):
-    """The attached process in a dry run: nothing is sent to it."""
-
-    def send(self, name: str) -> Outcome:
-        """Return what would be sent."""
-        return Outcome(True, f"would send SIG{name} to pid {self.tree.root.pid} and all below it")

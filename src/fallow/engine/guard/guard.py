@@ -19,7 +19,7 @@ from fallow.core.units import duration_for_people
 from fallow.core.unknown import Unknown
 from fallow.core.value import replace
 from fallow.engine.conditions.machine import parse_unless
-from fallow.engine.guard.attached import Attached, DryRunAttached
+from fallow.engine.guard.attached import Attached
 from fallow.engine.history.run import Run
 from fallow.engine.jobs.perform import (
     HostActuators,
@@ -68,7 +68,7 @@ class GuardLoop:
         self._world = run.world
         self._rules = rules
         self._gpus = gpus
-        self._attached = None if attach is None else (DryRunAttached if run.dry_run else Attached)(run.world, attach)
+        self._attached = None if attach is None else Attached(run.world, attach)
         self._actuators = host(run.world, dry_run=run.dry_run, user=user)
         self._conditions = [parse_unless(text, run.world) for text in unless]
         self._state = guard.State(guard.Phase.ARMED if armed else guard.Phase.IDLE)
@@ -252,6 +252,8 @@ class GuardLoop:
     def _send(self, name: str) -> Outcome:
         if self._attached is None:
             return Outcome(False, "no process was named with --attach")
+        if self._run.dry_run:
+            return Outcome(True, f"would send SIG{name} to pid {self._attached.tree.root.pid} and all below it")
         return self._attached.send(name)
 
     def _select(self, snapshot: Snapshot) -> tuple[Gpu, ...]:

@@ -17,7 +17,7 @@ from fallow.core.value import replace, value
 from fallow.core.visibility import seen_by
 from fallow.engine.machine.claims_seen import line, seen_reservations
 from fallow.engine.machine.world import World
-from fallow.engine.machine.yielding_gpus import filler_pids
+from fallow.engine.machine.yielding_gpus import filler_pids, has_ended
 from fallow.policies import stuck
 from fallow.policies.hang import counters_would_tell, hang_at_a_glance, is_full
 
@@ -163,10 +163,9 @@ def _read_claims(world: World, gpu: Gpu, waiters: Sequence[Waiter]) -> _Claims:
 
 def _gone(world: World, gpu: Gpu, claims: _Claims) -> frozenset[int]:
     """Return the holders of a filled GPU that have ended since the look, as a filler's children do all the time."""
-    # In a container the driver's pids may be of another namespace: a process without a /proc entry may still run.
-    if not claims.fillers or isinstance(gpu.holders, Unknown) or world.proc.in_pid_namespace_of_its_own():
+    if not claims.fillers or isinstance(gpu.holders, Unknown):
         return frozenset()
-    return frozenset(holder.pid for holder in gpu.holders if world.proc.stat(holder.pid) is None)
+    return frozenset(holder.pid for holder in gpu.holders if has_ended(world, holder.pid))
 
 
 def _with_counters(world: World, snapshot: Snapshot) -> Snapshot:

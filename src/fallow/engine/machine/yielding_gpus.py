@@ -75,7 +75,7 @@ def _without_filler(world: World, gpu: Gpu, *, of_all_users: bool) -> tuple[Gpu,
     ours = filler_pids(world, gpu)
     fillers = filler_pids(world, gpu, of_all_users=True) if of_all_users else ours
     others = [holder.pid for holder in gpu.holders if holder.pid not in fillers]
-    if not fillers or any(not _has_ended(world, pid) for pid in others):
+    if not fillers or any(not has_ended(world, pid) for pid in others):
         return gpu, Leaves.OTHERS  # no filler yet, or a process that will not leave
     memory = gpu.memory
     used = max(0, memory.used_bytes - sum(known(holder.memory_bytes, 0) for holder in gpu.holders))
@@ -86,8 +86,9 @@ def _without_filler(world: World, gpu: Gpu, *, of_all_users: bool) -> tuple[Gpu,
     return cleared, Leaves.OURS if fillers == ours else Leaves.OTHERS
 
 
-def _has_ended(world: World, pid: int) -> bool:
+def has_ended(world: World, pid: int) -> bool:
     """Return whether a holder has ended since the look, as a filler's children do all the time."""
+    # In a container the driver's pids may be of another namespace: a process without a /proc entry may still run.
     return not world.proc.in_pid_namespace_of_its_own() and world.proc.stat(pid) is None
 
 
