@@ -1,7 +1,6 @@
 """Simulated GPUs are held by real processes."""
 
 import os
-import pathlib
 import subprocess
 import sys
 import time
@@ -12,10 +11,8 @@ import pytest
 from fallow.core.activity import Activity, judge
 from fallow.core.errors import WrongUsage
 from fallow.core.ports import Depth
-from fallow.core.reservations import Reservations
 from fallow.core.unknown import Unknown
 from fallow.engine.machine.clock import SystemClock
-from fallow.policies.pick import Wanted, refusal
 from fallow.readers.proc import Proc
 from fallow.readers.simulated_reader import SimulatedReader, machine
 from tests.conftest import Fallow
@@ -193,13 +190,3 @@ def test_a_process_that_is_not_on_this_simulated_machine_holds_nothing_of_it(
         [],
         [],
     ]
-
-
-def test_without_proc_simulated_cards_are_unknown_and_never_free(tmp_path: pathlib.Path) -> None:
-    """F33, F29"""
-    empty = tmp_path / "proc"
-    empty.mkdir()
-    gpu_reader = SimulatedReader("here", SystemClock(), Proc(str(empty)), {"FALLOW_SIMULATE": "2xH100"})
-    snapshot = gpu_reader.describe(gpu_reader.look(Depth.ALL))
-    assert [judge(gpu).activity for gpu in snapshot.gpus] == [Activity.UNKNOWN, Activity.UNKNOWN]
-    assert all("no /proc" in str(refusal(gpu, Wanted(max_processes=9), Reservations())) for gpu in snapshot.gpus)

@@ -35,7 +35,6 @@ _MODELS = {  # with GiB of memory
     "T4": ("Tesla T4", 16),
 }
 _PART = r"(?:([1-9]\d?)X)?([A-Z0-9]+)"
-_NO_PROC = Unknown("there is no /proc here, in which the holders of a simulated GPU are")
 _NOT_REAL = Unknown("a simulated GPU has none")
 _SHORTEST_WINDOW_S = 1.05  # a job that works once a second must show at the first look
 _LEAST_WINDOW_S = 0.2  # the kernel counts CPU time in steps of 0.01 s
@@ -105,10 +104,6 @@ class SimulatedReader:
             self._clock.sleep(_SHORTEST_WINDOW_S)
             held = self._held()
         now_s, wall_s = self._clock.monotonic_s(), self._clock.wall_s()
-        if held is None:
-            unknown = {"utilization": _NO_PROC, "memory": _NO_PROC, "holders": _NO_PROC}
-            gpus = tuple(replace(blank, **unknown) for blank in self._blank)
-            return Snapshot(self._host, simulated=True, at_s=now_s, wall_s=wall_s, gpus=gpus)
         elapsed_s = 0.0 if self._before_s is None else now_s - self._before_s
         # Two looks may follow each other at once; what lies between them is too short to tell how busy a process was.
         if elapsed_s >= _LEAST_WINDOW_S:
@@ -130,12 +125,9 @@ class SimulatedReader:
     def close(self) -> None:
         """Do nothing: nothing is open."""
 
-    def _held(self) -> dict[int, list[Stat]] | None:
-        """Return the real processes on each GPU, by index; None if /proc does not even show this process."""
-        myself = os.getpid()
-        if self._proc.stat(myself) is None:
-            return None
-        lookers = {myself, *self._proc.ancestors(myself)}
+    def _held(self) -> dict[int, list[Stat]]:
+        """Return the real processes on each GPU, by index."""
+        lookers = {os.getpid(), *self._proc.ancestors(os.getpid())}
         held: dict[int, list[Stat]] = {}
         for pid in self._proc.pids():
             environ = {} if pid in lookers else self._proc.environ(pid) or {}
