@@ -13,6 +13,7 @@ import pytest
 
 from fallow.actuators.host import notice
 from fallow.actuators.host.hooks import DryRunHooks, SystemHooks
+from fallow.core.account import RunAs
 from fallow.core.errors import WrongUsage
 from fallow.core.findings import Outcome
 from fallow.readers.accounts import account
@@ -45,7 +46,7 @@ def test_what_a_command_of_another_user_prints_is_not_told() -> None:
     """Everybody reads the outcome; that of the daemon's own command is the administrator's to word."""
     worker = account("daemon")
     assert worker is not None
-    theirs = SystemHooks(os.environ, (worker, {"PATH": os.defpath}))
+    theirs = SystemHooks(os.environ, RunAs(worker, {"PATH": os.defpath}))
     assert theirs.run_command("echo PASSWORD; exit 3", {}) == Outcome(False, "'echo' ended with exit code 3")
 
 

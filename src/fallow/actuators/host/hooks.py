@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from fallow.actuators.host import become_user, notice
 from fallow.actuators.process import programs
 from fallow.actuators.process.signals import signal_name
-from fallow.core.account import Account
+from fallow.core.account import RunAs
 from fallow.core.errors import CannotRun, WrongUsage
 from fallow.core.findings import Outcome
 from fallow.core.process import Ended
@@ -21,18 +21,18 @@ class SystemHooks:
     def __init__(
         self,
         environ: Mapping[str, str],
-        runs_as: tuple[Account | None, Mapping[str, str]] | None = None,
+        runs_as: RunAs | None = None,
         *,
         command_limit_s: float = _COMMAND_LIMIT_S,
         tells_output: bool = True,
     ) -> None:
         """`environ` is ours.
 
-        `runs_as`: which user commands run as, None for this one, and in which environment. `tells_output`: whether
-        the last line of a command is in its outcome, which everybody reads. That of another user's command never is.
+        `runs_as`: which user commands run as, None for this one. `tells_output`: whether the last line of a command
+        is in its outcome, which everybody reads. That of another user's command never is.
         """
         self._environ = environ
-        self._runs_as = runs_as
+        self._runs_as = RunAs(None, dict(environ)) if runs_as is None else runs_as
         self._command_limit_s = command_limit_s
         self._tells_output = tells_output
 
@@ -40,8 +40,7 @@ class SystemHooks:
         """Run a line in a shell, to its end, with these variables; what it leaves in the background is left alone."""
         name = program_name(line)  # arguments may be secret, and many read the outcome
         shell, limit_s = ["/bin/sh", "-c", line], self._command_limit_s
-        account, environ = (None, self._environ) if self._runs_as is None else self._runs_as
-        environ = {**environ, **variables}
+        account, environ = self._runs_as.account, {**self._runs_as.environ, **variables}
         try:
             if account is None:
                 ran = programs.run(shell, environ, limit_s)

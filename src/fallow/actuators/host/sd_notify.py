@@ -25,11 +25,6 @@ class ServiceManager:
         if address.startswith(("/", "@")):
             self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
 
-    @property
-    def listens(self) -> bool:
-        """Return whether there is a service manager to report to."""
-        return self._socket is not None
-
     def ready(self, status: str) -> None:
         """Report that the daemon is ready, also after a reload."""
         self._send("READY=1", f"STATUS={status}")

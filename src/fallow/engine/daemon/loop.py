@@ -237,8 +237,7 @@ class Daemon:
             cluster=self._cluster.board,
         )
         self._publisher.publish(board)
-        if self._manager.listens:
-            self._manager.status(self._status())
+        self._manager.status(self._status())
 
     def _say_alive(self, now_s: float) -> None:
         """Report to the service manager that the loop still runs, twice in each period of its watchdog."""

@@ -20,10 +20,9 @@ from fallow.readers.accounts import run_as
 def run_command(world: World, process: Process, command: Command, variables: dict[str, str]) -> Outcome:
     """Run the command as the user of this process; return its outcome, or why it was not run."""
     try:
-        guise = run_as(_uid(world, process, command), without_gpus(world.environ))
+        runs_as = run_as(_uid(world, process, command), without_gpus(world.environ))
     except FallowError as error:
         return Outcome(False, f"{program_name(command.line)!r} was not run: {error}")
-    runs_as = None if guise is None else (guise.account, guise.environ)
     hooks = SystemHooks(without_gpus(world.environ), runs_as, command_limit_s=command.limit_s, tells_output=False)
     return hooks.run_command(command.line, variables)
 

@@ -33,9 +33,8 @@ def host_actuators(world: World, *, dry_run: bool, user: str | None = None) -> H
     if dry_run:
         return HostActuators(DryRunPower(real), DryRunHooks(), ThreadExecutor())
     power = real if world.simulated is None else DryRunPower(real, "not done: the GPUs are simulated")
-    guise = run_as(user, world.environ)
-    runs_as = None if guise is None else (guise.account, guise.environ)
-    return HostActuators(power, SystemHooks(world.environ, runs_as), ThreadExecutor())
+    hooks = SystemHooks(world.environ, run_as(user, world.environ))
+    return HostActuators(power, hooks, ThreadExecutor())
 
 
 def shortcomings(
