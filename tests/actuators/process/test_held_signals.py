@@ -15,7 +15,7 @@ from fallow.actuators.process.held_signals import HeldSignals
 held = HeldSignals({signal.SIGUSR1, signal.SIGCONT})
 print("waits", flush=True)
 came = [held.fetch(0.2) for _ in range(8)]
-print(json.dumps([(each.number, each.is_from_a_process, each.pid) for each in came if each]), flush=True)
+print(json.dumps([(each.number, each.sender) for each in came if each]), flush=True)
 held.release()
 """
 
@@ -34,7 +34,7 @@ def test_signals_are_fetched_once_with_who_sent_them_and_none_that_never_came() 
             waiting.send_signal(signal.SIGCONT)
         told = json.loads(waiting.stdout.read())
     assert waiting.returncode == 0
-    sent = [[number, True, os.getpid()] for number in (signal.SIGUSR1, signal.SIGCONT)]
+    sent = [[number, os.getpid()] for number in (signal.SIGUSR1, signal.SIGCONT)]
     assert told[0] == sent[0]
     assert told[1:]
     assert all(each == sent[1] for each in told[1:])

@@ -118,9 +118,9 @@ class Supervision:
         number = arrived.number
         if number == signal.SIGCONT and not self._is_stopped():
             return  # a signal that continued our group has continued the job
-        if arrived.is_from_a_process:
+        if arrived.sender is not None:
             # A job that signals its group or its parent does not get the signal back.
-            is_meant = not self.tree.has(arrived.pid)
+            is_meant = not self.tree.has(arrived.sender)
         else:
             # A terminal that hangs up signals only the leader of the session, which would be the job without us.
             is_meant = number in (signal.SIGHUP, signal.SIGCONT) and os.getsid(0) == os.getpid()

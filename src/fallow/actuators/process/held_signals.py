@@ -22,15 +22,8 @@ class Arrived:
     """A signal that has come."""
 
     number: int
-    code: int
-    """How it was sent; 0 or less if a process sent it. What a terminal sends, the kernel does."""
-    pid: int
-    """Who sent it, if a process did."""
-
-    @property
-    def is_from_a_process(self) -> bool:
-        """Return whether a process sent it, and not the kernel."""
-        return self.code <= 0
+    sender: int | None
+    """The pid of the process that sent it; None: the kernel, as for all that a terminal sends."""
 
 
 class HeldSignals:
@@ -53,7 +46,7 @@ class HeldSignals:
             number, _, code, pid = _RECORD.unpack(os.read(self._fd, _RECORD.size))
         except BlockingIOError:
             return None  # another thread has taken it
-        return Arrived(number, code, pid)
+        return Arrived(number, pid if code <= 0 else None)
 
     def release(self) -> None:
         """Let signals act on this process again. Those that still wait were meant for the job, and are dropped."""
