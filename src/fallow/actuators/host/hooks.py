@@ -4,11 +4,10 @@ from collections.abc import Mapping
 
 from fallow.actuators.host import become_user, notice
 from fallow.actuators.process import programs
-from fallow.actuators.process.signals import signal_name
+from fallow.actuators.process.signals import how_it_ended
 from fallow.core.account import RunAs
 from fallow.core.errors import CannotRun, WrongUsage
 from fallow.core.findings import Outcome
-from fallow.core.process import Ended
 from fallow.core.units import program_name
 
 _SHELL_LIMIT_S = 10.0
@@ -52,7 +51,7 @@ class SystemHooks:
         said = f"; it said: {ran.last_line[:200]}" if tells else ""
         if ran.ended is None:
             return Outcome(False, f"{name!r} was killed after {limit_s:g} s{said}")
-        return Outcome(ran.ok, f"{name!r} {_in_words(ran.ended)}{said}")
+        return Outcome(ran.ok, f"{name!r} {'ended well' if ran.ok else how_it_ended(ran.ended)}{said}")
 
     def notify(self, url: str, title: str, text: str) -> Outcome:
         """Send a notice from a separate process, so that a service that does not answer delays nothing else."""
@@ -78,9 +77,3 @@ class DryRunHooks:
 
 
 Hooks = SystemHooks | DryRunHooks
-
-
-def _in_words(ended: Ended) -> str:
-    if ended.by_signal is None:
-        return "ended well" if ended.code == 0 else f"ended with exit code {ended.code}"
-    return f"died of {signal_name(ended.by_signal)}"

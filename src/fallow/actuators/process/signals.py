@@ -15,7 +15,7 @@ from contextlib import suppress
 from types import TracebackType
 
 from fallow.core.errors import NotPermitted
-from fallow.core.process import Pidfds, Process, ProcessTable
+from fallow.core.process import Ended, Pidfds, Process, ProcessTable
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_DUMPABLE = 4
@@ -132,12 +132,14 @@ def die_of(number: int) -> None:
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {number})
 
 
-def signal_name(number: int) -> str:
-    """Return the name of a signal: SIGTERM for 15."""
+def how_it_ended(ended: Ended) -> str:
+    """Return how a process ended: `ended with exit code 1`, or `died of SIGTERM`."""
+    if ended.by_signal is None:
+        return f"ended with exit code {ended.code}"
     try:
-        return signal.Signals(number).name
+        return f"died of {signal.Signals(ended.by_signal).name}"
     except ValueError:  # most real-time signals have no name
-        return f"signal {number}"
+        return f"died of signal {ended.by_signal}"
 
 
 def adopt_orphans() -> None:

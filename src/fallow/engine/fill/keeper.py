@@ -25,7 +25,7 @@ from fallow.actuators.process.suspend import put_back, take_off
 from fallow.actuators.process.tree import JobTree, Orphans
 from fallow.core.errors import CannotRun, FallowError
 from fallow.core.fillers import IS_FILLER, LARGEST_ORDER
-from fallow.core.process import Ended, Process, ProcessTable
+from fallow.core.process import Process, ProcessTable
 from fallow.engine.fill.log_file import open_log, outputs_are_pipes
 from fallow.engine.machine.clock import SystemClock
 from fallow.readers.accounts import account
@@ -85,20 +85,21 @@ class Keeper:
 
     def run(self) -> None:
         """Perform orders until the last process of the filler has ended or cannot be killed."""
-        self._send(now="running", pid=self._tree.root.pid)
+        send(self._owner, now="running", pid=self._tree.root.pid)
         if self._checkpoint is not None:
             why_not = self._checkpoint.why_not()
             if why_not is not None:
                 self._checkpoint = None
-                self._send(now="noted", why=f"{why_not}; so it will be asked to end and not suspended")
+                send(self._owner, now="noted", why=f"{why_not}; so it will be asked to end and not suspended")
         poller = poll()
         poller.register(_SOCKET_FD, POLLIN)
         poller.register(self._wake_read, POLLIN)
         while True:
             self._tree.reap()
-            if self._survivors is not None or (self._tree.ended is not None and not self._tree.living()):
-                survivors = list(self._survivors or ())
-                self._send(now="ended", how=_describe(self._tree.ended), survivors=survivors)
+            ended = self._tree.ended
+            if self._survivors is not None or (ended is not None and not self._tree.living()):
+                how = "was killed and has not ended" if ended is None else signals.how_it_ended(ended)
+                send(self._owner, now="ended", how=how, survivors=list(self._survivors or ()))
                 return
             ready = {fd for fd, _ in poller.poll(self._timeout_ms())}
             if self._wake_read in ready and signal.SIGTERM in os.read(self._wake_read, 4096):
@@ -152,7 +153,7 @@ class Keeper:
         if why_not is None:
             self._begin(take_off, within_s, "suspended")
         else:
-            self._send(now="noted", why=f"{why_not}; so it is asked to end and not suspended")
+            send(self._owner, now="noted", why=f"{why_not}; so it is asked to end and not suspended")
             self._ask()
 
     def _begin(self, work: _Work, within_s: float, becomes: str) -> None:
@@ -187,19 +188,16 @@ class Keeper:
         failure = move.failure if move.is_over else "it takes too long"
         self._suspended = failure is None and move.becomes == "suspended"
         if failure is not None:
-            self._send(now="killed", why=f"it cannot be {move.becomes}: {failure}")
+            send(self._owner, now="killed", why=f"it cannot be {move.becomes}: {failure}")
             self._kill()
             return
-        self._send(now=move.becomes, pid=self._tree.root.pid)
+        send(self._owner, now=move.becomes, pid=self._tree.root.pid)
         if self._next_order is not None:
             order, self._next_order = self._next_order, None
             self._begin(*order)
 
     def _timeout_ms(self) -> float | None:
         return None if self._move is None else max(0.0, self._move.until_s - self._clock.monotonic_s()) * 1000 + 1
-
-    def _send(self, **report: object) -> None:
-        send(self._owner, **report)
 
 
 def send(owner: socket.socket, **report: object) -> None:
@@ -219,14 +217,6 @@ def _wake_on_signals() -> tuple[int, int]:
     return read_end, write_end
 
 
-def _describe(ended: Ended | None) -> str:
-    if ended is None:
-        return "was killed and has not ended"
-    if ended.by_signal is not None:
-        return f"died of {signals.signal_name(ended.by_signal)}"
-    return f"ended with exit code {ended.code}"
-
-
 def _prepare(order: Mapping[str, Any]) -> None:
     """Set user, folder and output of the filler, in its own process."""
     if order["account"] is not None:
@@ -234,7 +224,11 @@ def _prepare(order: Mapping[str, Any]) -> None:
         if found is None:
             raise CannotRun(f"there is no user {order['account']!r} any more")
         become(found)
-    _change_folder(order["cwd"])
+    try:
+        if order["cwd"] is not None:
+            os.chdir(order["cwd"])
+    except OSError as error:
+        raise CannotRun(f"{order['cwd']}: {error.strerror}") from None
     if order["log"] is not None:
         log = open_log(order["log"], for_root=order["for_root"])
     elif order["account"] is not None and not outputs_are_pipes():
@@ -243,14 +237,6 @@ def _prepare(order: Mapping[str, Any]) -> None:
         return
     os.dup2(log, 1)
     os.dup2(log, 2)
-
-
-def _change_folder(folder: str | None) -> None:
-    try:
-        if folder is not None:
-            os.chdir(folder)
-    except OSError as error:
-        raise CannotRun(f"{folder}: {error.strerror}") from None
 
 
 def main() -> None:
