@@ -67,12 +67,12 @@ def load() -> int:
                 _say(line)
 
     try:
-        burning = burn(World(os.environ), BurnRequest(_LOAD, None, None), show)
+        results = burn(World(os.environ), BurnRequest(_LOAD, None, None), show)
     except FallowError as error:
         _say(f"[Stressor] {error}")
         return error.exit_code
-    show(burning.results)
-    return next((result.code for result in burning.results if result.code), 0)
+    show(results)
+    return next((result.code for result in results if result.code), 0)
 
 
 def _lines(result: Burned) -> Iterator[str]:

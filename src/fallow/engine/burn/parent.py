@@ -74,28 +74,19 @@ class Burned:
     running: bool = True
 
 
-@value
-class Burning:
-    """The results for all GPUs, and whether they are simulated."""
-
-    simulated: bool
-    results: tuple[Burned, ...]
-
-
-def burn(world: World, request: BurnRequest, show: Callable[[Sequence[Burned]], None]) -> Burning:
+def burn(world: World, request: BurnRequest, show: Callable[[Sequence[Burned]], None]) -> list[Burned]:
     """Load the GPUs until their time is over or a signal asks us to leave; return the results."""
     signals = SignalPipe()
-    snapshot = world.gpu_reader.look(Depth.HOLDERS)
-    cards = gpus_to_burn(world, snapshot.gpus, request.gpus)
-    workers = [_Worker(world, gpu, request, simulated=snapshot.simulated) for gpu in cards]
+    cards = gpus_to_burn(world, world.gpu_reader.look(Depth.HOLDERS).gpus, request.gpus)
+    workers = [_Worker(world, gpu, request) for gpu in cards]
     _supervise(world, workers, signals, show)
-    return Burning(snapshot.simulated, tuple(worker.burned for worker in workers))
+    return [worker.burned for worker in workers]
 
 
 class _Worker:
     """The worker process of one GPU, as its parent has it."""
 
-    def __init__(self, world: World, gpu: Gpu, request: BurnRequest, *, simulated: bool) -> None:
+    def __init__(self, world: World, gpu: Gpu, request: BurnRequest) -> None:
         self.burned = Burned(gpu)
         self._table = world.proc
         self._monotonic_s = world.clock.monotonic_s
@@ -109,7 +100,9 @@ class _Worker:
         self.output, its_output = os.pipe()
         plan = {
             "ask": {name: getattr(request.ask, name) for name in fields(Ask)},
-            "simulated_bytes": None if not simulated or isinstance(gpu.memory, Unknown) else gpu.memory.free_bytes,
+            "simulated_bytes": None
+            if world.simulated is None or isinstance(gpu.memory, Unknown)
+            else gpu.memory.free_bytes,
             "stays": IS_FILLER in world.environ,
             "parent": os.getpid(),
         }

@@ -8,7 +8,7 @@ from functools import partial
 from fallow.core.errors import CardFailed, NoDriver
 from fallow.core.units import bytes_for_people, duration_for_people, ratio, size_bytes, span_s
 from fallow.core.unknown import Unknown
-from fallow.engine.burn.parent import Burned, Burning, BurnRequest, burn
+from fallow.engine.burn.parent import Burned, BurnRequest, burn
 from fallow.engine.machine.world import World
 from fallow.interfaces.cli.options import Parser, chooses, takes, typed
 from fallow.interfaces.stderr import Stderr
@@ -59,18 +59,18 @@ def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
     request = BurnRequest(Ask(Load(args.load), args.verify, share, size), args.gpus, args.for_s)
     progress = _Progress(shown=sys.stderr is not None and sys.stderr.isatty() and not voice.as_json)
     try:
-        burning = burn(world, request, progress.show)
+        results = burn(world, request, progress.show)
     finally:
         progress.clear()
-    _tell_failures(burning.results, voice)
+    _tell_failures(results, voice)
     if args.json:
         from fallow.interfaces.render.as_json import as_text
         from fallow.interfaces.render.burn_json import as_json
 
-        print(as_text(as_json(request, burning)))
+        print(as_text(as_json(request, results, simulated=world.simulated is not None)))
     else:
-        _table(burning)
-    return _code(burning.results)
+        _table(results, simulated=world.simulated is not None)
+    return _code(results)
 
 
 def _tell_failures(cards: Sequence[Burned], voice: Stderr) -> None:
@@ -135,10 +135,10 @@ def _errors(card: Burned) -> str:
     return str(card.tally.wrong_words) if card.tally.checked_bytes else "not checked"
 
 
-def _table(burning: Burning) -> None:
+def _table(results: Sequence[Burned], *, simulated: bool) -> None:
     from fallow.interfaces.render.table import show_rows
 
-    title = f"simulated GPUs: 1/{SIMULATED_SCALE} of the memory, and no rates" if burning.simulated else None
+    title = f"simulated GPUs: 1/{SIMULATED_SCALE} of the memory, and no rates" if simulated else None
     columns = ("GPU", "for", "memory", "rate", "traffic", "power", "hottest", "throttled by", "errors")
     show_rows(
         title,
@@ -150,7 +150,7 @@ def _table(burning: Burning) -> None:
                 bytes_for_people(card.tally.held_bytes),
                 *(cell(card) for cell in (_rate, _traffic, _power, _heat, _throttling, _errors)),
             )
-            for card in burning.results
+            for card in results
         ],
         left_out=("traffic", "throttled by", "memory", "power", "rate"),
     )

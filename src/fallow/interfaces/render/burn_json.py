@@ -1,22 +1,23 @@
 """Render what `fallow burn --json` prints: the closing table, with unknown values as null and their reason."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from fallow.core.api import VERSION
 from fallow.core.unknown import Unknown
-from fallow.engine.burn.parent import Burned, Burning, BurnRequest
+from fallow.engine.burn.parent import Burned, BurnRequest
 from fallow.interfaces.render.as_json import with_reasons
 
 
-def as_json(request: BurnRequest, burning: Burning) -> dict[str, Any]:
+def as_json(request: BurnRequest, results: Sequence[Burned], *, simulated: bool) -> dict[str, Any]:
     """Return the whole run as JSON values."""
     return {
         "version": VERSION,
-        "simulated": burning.simulated,
+        "simulated": simulated,
         "load": request.ask.load.value,
         "verify": request.ask.verify,
-        "errors": sum(card.tally.wrong_words for card in burning.results),
-        "gpus": [_card(card, simulated=burning.simulated) for card in burning.results],
+        "errors": sum(card.tally.wrong_words for card in results),
+        "gpus": [_card(card, simulated=simulated) for card in results],
     }
 
 
