@@ -17,11 +17,12 @@ from fallow.engine.client.socket_path import own_socket
 from fallow.engine.config.model import Machine
 from fallow.engine.daemon.publisher import Publisher
 from fallow.engine.daemon.sources import Sources
+from fallow.engine.history.file import HistoryFile
 from fallow.engine.history.journal import open_journal
-from fallow.engine.history.reader import open_history
 from fallow.engine.machine.clock import SystemClock
 from fallow.engine.machine.observe import watch
 from fallow.engine.machine.world import World
+from fallow.engine.stop.for_person import StopsForPersons
 from fallow.interfaces.server_thread import ServerThread
 from tests.interfaces.web import clusters
 from tests.places import LIMIT_S
@@ -71,10 +72,12 @@ class SmallDaemon:
             self.world,
             self.publisher,
             self.journal.last,
-            lambda: open_history(self.world.state_folder),
+            HistoryFile(self.world.state_folder, complain).past,
             lambda: Machine.model_construct(every=EVERY_S),
             Future,
             lambda _: Future(),
+            tuple,
+            StopsForPersons(self.world, self.journal),
         )
         ServerThread(own_socket(os.environ), sources, lambda _: None, complain)
         print("ready", flush=True)

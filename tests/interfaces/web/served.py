@@ -16,6 +16,7 @@ from fallow.engine.config.model import Machine
 from fallow.engine.config.persons import KnownPerson
 from fallow.engine.daemon.publisher import Publisher
 from fallow.engine.daemon.sources import Sources
+from fallow.engine.history.file import HistoryFile
 from fallow.engine.history.journal import Journal
 from fallow.engine.history.reader import HistoryReader, open_history
 from fallow.engine.machine.clock import SystemClock
@@ -113,15 +114,19 @@ def built(
     """
     home.mkdir(exist_ok=True)
     state, made_clock = str(home / "state"), clock or SystemClock()
+    world = World({"FALLOW_CLAIM_DIR": str(home / "claims")}, clock=made_clock)
+    journal = Journal(state, made_clock.wall_s, print)
+    history = HistoryFile(state, print)
     sources = Sources(
-        World({"FALLOW_CLAIM_DIR": str(home / "claims")}, clock=made_clock),
+        world,
         boards,
-        Journal(state, made_clock.wall_s, print).last,
-        lambda: past(state),
+        journal.last,
+        lambda: past(state) or history.past(),
         lambda: Machine.model_construct(every=every_s),
         Future,
         lambda _: Future(),
-        stops=stops,
+        tuple,
+        stops or StopsForPersons(world, journal),
     )
     listening = listen(Address("127.0.0.1", 0))
     address = bound(Address("127.0.0.1", 0), listening)
@@ -133,6 +138,7 @@ def built(
         yield Built(HttpServer(access, listening), address, app)
     finally:
         sources.folder.close()
+        history.close()
 
 
 @contextmanager

@@ -75,14 +75,14 @@ class Sources:
         world: World,
         publisher: Publisher,
         events: Callable[[str | None, int], list[Event]],
-        past: Callable[[], HistoryReader | None],
+        past: Callable[[], HistoryReader],
         machine: Callable[[], Machine],
         reload: Callable[[], "Future[Reloaded]"],
         wake: Callable[[WakeWish], "Future[Woken]"],
-        parked: Callable[[], tuple[ParkedJob, ...]] = lambda: (),
-        stops: StopsForPersons | None = None,
+        parked: Callable[[], tuple[ParkedJob, ...]],
+        stops: StopsForPersons,
     ) -> None:
-        """`past` opens history for one question, since another config may open it again; None if none is kept."""
+        """`past` opens history for one question, since another config may open it again."""
         self.publisher = publisher
         self.clock = world.clock
         self.simulated = world.simulated
@@ -97,7 +97,7 @@ class Sources:
         self.parked = parked
         """Return the jobs that are parked now, or on their way."""
         self.stops = stops
-        """Stops jobs as the persons of the page; None where nobody can."""
+        """Stops jobs as the persons of the page."""
         self.folder = ClaimFolder(folder_path(world.environ))
         """The claim folder, opened for the serving thread alone."""
         self._protections = ProtectionFolder(self.folder, user_name, world.proc)
@@ -166,8 +166,8 @@ class Sources:
 
     def strip(self, uuid: str, since_s: float) -> list[Interval]:
         """Return what one GPU did in the last so many seconds, in order."""
-        past, now_s = self.past(), self.clock.wall_s()
-        return [] if past is None else past.strip(uuid, round((now_s - since_s) * 1000), round(now_s * 1000))
+        now_s = self.clock.wall_s()
+        return self.past().strip(uuid, round((now_s - since_s) * 1000), round(now_s * 1000))
 
     def report(self, since_s: float, viewer: Viewer = ANYBODY, until_s: float = 0.0) -> Report:
         """Return what all GPUs did from so many seconds ago until so many seconds ago, as the viewer may see it."""

@@ -35,7 +35,7 @@ class Actions:
         self._sources = sources
         self._renderer = renderer
         self._static = static
-        self.orders = StopOrders(lambda: sources.stops, sources.clock)
+        self.orders = StopOrders(sources.stops, sources.clock)
 
     async def place(self, request: Request) -> Response:
         """Place a protection in the name of who asks. It replaces theirs on the same thing that end no later."""

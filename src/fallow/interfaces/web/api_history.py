@@ -77,8 +77,6 @@ def add_raw_history(api: Routes, sources: Sources) -> None:
 
     def read(question: Callable[[HistoryReader], Sequence[T]]) -> Sequence[T]:
         past = sources.past()
-        if past is None:
-            return []
         try:
             return question(past)
         finally:

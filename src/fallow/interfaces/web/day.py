@@ -37,13 +37,13 @@ class Strips:
     ticks: tuple[str, ...]
 
 
-def strips(past: HistoryReader | None, uuids: Iterable[str], now_ms: int, zone: tzinfo) -> Strips:
+def strips(past: HistoryReader, uuids: Iterable[str], now_ms: int, zone: tzinfo) -> Strips:
     """Return the last day of these GPUs, up to the step that is under way."""
     until_ms = (now_ms // STEP_MS + 1) * STEP_MS
     since_ms = until_ms - DAY_MS
     found = {}
     for uuid in uuids:
-        stretches = [] if past is None else past.colours(uuid, since_ms, now_ms, STEP_MS // 2)
+        stretches = past.colours(uuid, since_ms, now_ms, STEP_MS // 2)
         told = hours_in_words(((end - begin, activity) for begin, end, activity in stretches), "not watched yet")
         found[uuid] = Strip(paths(stretches, since_ms), shortened(told, 200))
     moments = [since_ms + DAY_MS * part // _TICKS for part in range(_TICKS)]

@@ -140,8 +140,6 @@ class PlotReads:
     def _read(self, what: Plotted, span: PlotSpan, prices: Prices) -> tuple[Step, ...]:
         """Read the steps: in a thread."""
         past = self._sources.past()
-        if past is None:
-            return ()
         try:
             return steps_of(
                 past,

@@ -57,14 +57,13 @@ class StopOrder:
 class StopOrders:
     """The orders of all persons. Call all methods in the event loop of the server."""
 
-    def __init__(self, stops: Callable[[], StopsForPersons | None], clock: Clock) -> None:
+    def __init__(self, stops: StopsForPersons, clock: Clock) -> None:
         self._stops = stops
         self._clock = clock
         self._orders: dict[str, StopOrder] = {}
 
     def begin(self, who: Account, what: str, subjects: Sequence[str]) -> StopOrder:
         """Look at what a person means; raise Refused while their last order is under way."""
-        stops = self._demand_stops()
         self._forget_old(who)
         if any(each.is_under_way for each in self._of(who)):
             raise Refused(429, "busy", "your last stop is still under way; wait until it is over")
@@ -72,7 +71,7 @@ class StopOrders:
             raise Refused(503, "busy", "several people are stopping jobs now; try again in a moment")
         order = StopOrder(who, what, self._clock.monotonic_s())
         self._orders[order.id] = order
-        self._do(order, Stage.PLANNED, lambda: stops.look(who, subjects))
+        self._do(order, Stage.PLANNED, lambda: self._stops.look(who, subjects))
         return order
 
     def find(self, who: Account, number: str) -> StopOrder:
@@ -90,9 +89,9 @@ class StopOrders:
             raise Refused(409, "usage", "there is nothing here that could be stopped")
         if self._clock.monotonic_s() - order.made_s > _PLAN_LASTS_S:
             raise Refused(409, "usage", "this was looked at more than 10 minutes ago; look again before you stop it")
-        stops, ready = self._demand_stops(), order.answer.ready
+        ready = order.answer.ready
         order.stage, order.is_dry_run = Stage.STOPPING, dry_run
-        self._do(order, Stage.DONE, lambda: stops.stop(order.who, ready, dry_run=dry_run))
+        self._do(order, Stage.DONE, lambda: self._stops.stop(order.who, ready, dry_run=dry_run))
 
     def _do(self, order: StopOrder, then: Stage, work: Callable[[], StopAnswer]) -> None:
         loop = asyncio.get_running_loop()
@@ -112,12 +111,6 @@ class StopOrders:
             Thread(target=run, name="fallow-stop", daemon=True).start()  # the end of the daemon waits for none
         except RuntimeError:
             settle(StopAnswer(refused="the system has no thread left for this; try again"))
-
-    def _demand_stops(self) -> StopsForPersons:
-        stops = self._stops()
-        if stops is None:
-            raise Refused(503, "failed", "nothing can be stopped here; use fallow stop")
-        return stops
 
     def _of(self, who: Account) -> list[StopOrder]:
         return [each for each in self._orders.values() if each.who == who]
