@@ -17,7 +17,6 @@ from fallow.core.value import value
 
 AS_ASKED = Reason("as_asked")
 
-_NUMBERED = {"1": "HUP", "2": "INT", "3": "QUIT", "9": "KILL", "10": "USR1", "12": "USR2", "15": "TERM"}
 _SIGNALS = frozenset(
     (
         *("HUP", "INT", "QUIT", "ABRT", "KILL", "USR1", "USR2", "PIPE", "ALRM", "TERM", "CHLD", "CONT", "STOP"),
@@ -170,12 +169,7 @@ def signal_name(text: str) -> str:
     """Return the name of a signal without its SIG: `TERM` of `term`, `TERM` or `SIGTERM`."""
     name = text.strip().upper().removeprefix("SIG")
     if name not in _SIGNALS:
-        numbered = _NUMBERED.get(name)
-        way = (
-            f'write "{numbered}"'
-            if numbered
-            else did_you_mean(name, _SIGNALS) or "write its name, as TERM, INT or USR1"
-        )
+        way = did_you_mean(name, _SIGNALS) or "write its name, as TERM, INT or USR1"
         raise WrongUsage(f"{text!r} is not a signal", way)
     return name
 

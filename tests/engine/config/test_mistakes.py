@@ -53,7 +53,7 @@ CLUSTER = '[cluster]\nengine = "slurm"\nprometheus = "http://127.0.0.1:9090/"\n'
         # Values.
         ("[machine]\nprice = '2.50/d'\n", 2, "machine.price", "'2.50/d' is not a price (write it as 2.50"),
         ("[protect]\nat_most = '5'\n", 2, "protect.at_most", "(write 5, without quotes)"),
-        (IDLE + "signal = 15\n", 4, "idle[1].signal", "'15' is not a signal (write \"TERM\")"),
+        (IDLE + "signal = 15\n", 4, "idle[1].signal", "'15' is not a signal (write its name, as TERM"),
         (IDLE + "action = []\n", 4, "idle[1].action", "it names nothing to do (name park or stop)"),
         (
             IDLE + "action = ['stop', 'park']\n",
