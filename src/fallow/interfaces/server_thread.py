@@ -50,8 +50,8 @@ class ServerThread:
         self._page: HttpServer | None = None
         self._page_ended = threading.Event()
         self._socket_settled = threading.Event()
-        self._thread = Background[None]("the daemon's server", lambda _: self._run(), tell, _CLOSES_WITHIN_S)
-        self._pages = Background[bool]("the page", self._renew, tell, _CLOSES_WITHIN_S)
+        self._thread = Background[None]("the daemon's server", lambda _: self._run(), tell)
+        self._pages = Background[bool]("the page", self._renew, tell)
         self._thread.give(None)
         if socket_path is not None:
             self._socket_settled.wait()
@@ -63,11 +63,11 @@ class ServerThread:
 
     def close(self) -> None:
         """Close the socket, the page and all connections."""
-        self._pages.end()
+        self._pages.end(_CLOSES_WITHIN_S)
         self._close_page()
         with suppress(RuntimeError):  # the loop has ended by itself
             self._loop.call_soon_threadsafe(self._over.set)
-        self._thread.end()
+        self._thread.end(_CLOSES_WITHIN_S)
 
     def _renew(self, changed: bool) -> None:
         if not changed and self._page is not None and not self._page.has_old_tokens():

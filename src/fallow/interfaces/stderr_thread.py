@@ -14,14 +14,14 @@ class StderrThread:
     def __init__(self, fd: int, encoding: str) -> None:
         self._fd = fd
         self._encoding = encoding
-        self._lines = Background("the log", self._write, lambda _: None, _LAST_WORDS_S)
+        self._lines = Background("the log", self._write, lambda _: None)
         self.say = self._lines.give
         """Put a line in the queue without waiting."""
         atexit.register(self.finish)
 
     def finish(self) -> None:
         """Write what is left, if the reader takes it in time."""
-        self._lines.finish()
+        self._lines.finish(_LAST_WORDS_S)
 
     def _write(self, line: str) -> None:
         try:

@@ -16,10 +16,10 @@ def test_what_fails_is_reported_once_and_the_next_thing_is_done() -> None:
             raise thing
         done.append(thing)
 
-    background = Background("history", work, reported.append, LIMIT_S)
+    background = Background("history", work, reported.append)
     for thing in (KeyError("x"), KeyError("x"), "one", SystemExit(3), "two"):
         background.give(thing)
-    assert background.end()
+    assert background.end(LIMIT_S)
     assert done == ["one", "two"]
     assert reported == [
         "history: internal error (KeyError: 'x'); it goes on",
@@ -35,15 +35,15 @@ def test_things_are_done_in_order_and_of_too_many_the_oldest_are_dropped() -> No
         go.wait(LIMIT_S)
         done.append(number)
 
-    background = Background("the log", work, print, LIMIT_S, most=3)
+    background = Background("the log", work, print)
     background.give(0)
     assert begun.wait(LIMIT_S)
-    for number in range(1, 6):
+    for number in range(1, 1003):
         background.give(number)
     assert not background.is_idle
     go.set()
-    assert background.finish()
-    assert done == [0, 3, 4, 5]
+    assert background.finish(LIMIT_S)
+    assert done == [0, *range(3, 1003)]
 
 
 def test_a_thread_ends_once_everything_is_done_though_nobody_waits_for_it() -> None:
@@ -55,7 +55,7 @@ def test_a_thread_ends_once_everything_is_done_though_nobody_waits_for_it() -> N
 
 def test_work_that_hangs_is_waited_for_no_longer_than_its_deadline() -> None:
     go = threading.Event()
-    background = Background("history", lambda _: go.wait(LIMIT_S), print, deadline_s=0.01)
+    background = Background("history", lambda _: go.wait(LIMIT_S), print)
     background.give(None)
-    assert not background.end()
+    assert not background.end(0.01)
     go.set()

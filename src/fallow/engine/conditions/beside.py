@@ -30,7 +30,7 @@ class Lanes:
     def give(self, name: str, work: Callable[[], None]) -> bool:
         """Have something done in a lane, and return at once; False if the system has no thread left."""
         if name not in self._lanes:
-            self._lanes[name] = Background(name, lambda work: work(), self._say, 0.0)
+            self._lanes[name] = Background(name, lambda work: work(), self._say)
         try:
             self._lanes[name].give(work)
         except RuntimeError:

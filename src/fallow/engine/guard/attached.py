@@ -2,7 +2,7 @@
 
 import signal
 
-from fallow.actuators.process.signals import Handle, demand_own_pids, untouchable
+from fallow.actuators.process.signals import Handle, untouchable
 from fallow.actuators.process.tree import JobTree
 from fallow.core.errors import FallowError, NotPermitted, WrongUsage
 from fallow.core.findings import Outcome
@@ -14,7 +14,6 @@ class Attached:
     """A process that a person named, with all its descendants."""
 
     def __init__(self, world: World, pid: int) -> None:
-        demand_own_pids(world.proc)
         stat = world.proc.stat(pid)
         if stat is None:
             raise WrongUsage(f"there is no process {pid} to attach to")

@@ -99,7 +99,7 @@ class _Writer:
         self._trouble = 0
         self._written_ms: int | None = None
         self._unwritten: Batch | None = None
-        self._work = Background("history", self._try, self.sentences.append, _LAST_WRITE_S)
+        self._work = Background("history", self._try, self.sentences.append)
 
     @property
     def idle(self) -> bool:
@@ -128,7 +128,7 @@ class _Writer:
 
     def end(self) -> None:
         """Write what was given, and close the file; if the disk hangs, leave that to the kernel."""
-        if self._work.end():
+        if self._work.end(_LAST_WRITE_S):
             self.file.close()
 
     def say_what_is_left(self) -> None:

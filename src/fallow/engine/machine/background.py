@@ -9,21 +9,19 @@ from collections.abc import Callable
 from threading import Condition, Thread
 from typing import Generic, TypeVar
 
+_MOST = 1000  # of more things that wait the oldest are dropped
+
 T = TypeVar("T")
 
 
 class Background(Generic[T]):
     """Does `work` with each thing that it is given, in order. All methods may be called by any thread."""
 
-    def __init__(
-        self, name: str, work: Callable[[T], None], report: Callable[[str], None], deadline_s: float, most: int = 1000
-    ) -> None:
-        """`deadline_s`: how long `finish` waits at most. Of more things than `most` the oldest are dropped."""
+    def __init__(self, name: str, work: Callable[[T], None], report: Callable[[str], None]) -> None:
         self._name = name
         self._work = work
         self._report = report
-        self._deadline_s = deadline_s
-        self._waiting: deque[T] = deque(maxlen=most)
+        self._waiting: deque[T] = deque(maxlen=_MOST)
         self._changed = Condition()
         self._is_busy = False
         self._is_closed = False
@@ -45,9 +43,8 @@ class Background(Generic[T]):
                 self._thread = Thread(target=self._run, name=self._name, daemon=True)
                 self._thread.start()
 
-    def finish(self, deadline_s: float | None = None) -> bool:
+    def finish(self, limit_s: float) -> bool:
         """Wait until everything is done, for so long at most; return whether it is."""
-        limit_s = self._deadline_s if deadline_s is None else deadline_s
         with self._changed:
             return self._changed.wait_for(lambda: self.is_idle, limit_s)
 
@@ -57,9 +54,9 @@ class Background(Generic[T]):
             self._is_closed = True
             self._changed.notify_all()
 
-    def end(self) -> bool:
+    def end(self, limit_s: float) -> bool:
         """Finish and close; return whether everything was done in time."""
-        done = self.finish()
+        done = self.finish(limit_s)
         self.close()
         return done
 
@@ -84,6 +81,6 @@ class Background(Generic[T]):
 
 def do_once(name: str, work: Callable[[], None], report: Callable[[str], None]) -> None:
     """Do one thing in a thread of its own, and return at once."""
-    thread = Background[None](name, lambda _: work(), report, deadline_s=0.0)
+    thread = Background[None](name, lambda _: work(), report)
     thread.give(None)
     thread.close()

@@ -74,7 +74,7 @@ class Notifier:
         self._failing: set[int] = set()
         # A failure of the thread is queued like an outcome: only the loop's thread may report.
         self._sending = Background(
-            "notices", self._send, lambda sentence: self._outcomes.put([Outcome(False, sentence)]), _LEAVE_AFTER_S
+            "notices", self._send, lambda sentence: self._outcomes.put([Outcome(False, sentence)])
         )
 
     def note(self, notice: Notice) -> None:
@@ -111,7 +111,7 @@ class Notifier:
         if not in_time:
             self._say("notices: the last could not be sent in time")
         else:
-            self._sending.end()
+            self._sending.close()
 
     def _give_next(self) -> bool:
         """Have the next message sent; return whether there is one."""

@@ -54,7 +54,6 @@ class People:
             "notices to people",
             self._send,
             lambda sentence: self._outcomes.put(("people", Outcome(False, sentence))),
-            _LEAVE_AFTER_S,
         )
 
     def note(self, notice: Notice) -> str:
@@ -92,7 +91,7 @@ class People:
             in_time = self._sending.finish(max(0.0, until_s - self._now()))
         self.turn()
         if in_time:
-            self._sending.end()
+            self._sending.close()
         else:
             self._say("notices to people: the last could not be sent in time")
 

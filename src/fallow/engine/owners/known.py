@@ -87,7 +87,7 @@ class KnownOwners:
             return
         user = owner.manager or self._world.proc.uid(process.pid)
         if user not in self._threads:
-            self._threads[user] = Background(f"owners of user {user}", self._look, self._say, 0.0)
+            self._threads[user] = Background(f"owners of user {user}", self._look, self._say)
         self._pending[process] = now_s
         self._threads[user].give((process, owner))
 

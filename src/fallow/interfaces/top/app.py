@@ -88,9 +88,9 @@ class Top(KeysInOrder):
         self._trend.add(first)
         self._failed: str | None = None
         self._one_gpu, self._told_s = False, 0.0
-        self._looks: Background[None] = Background("looks", self._take_look, self._say, 0.0)
-        self._questions: Background[Callable[[], None]] = Background("questions", call, self._say, 0.0)
-        self._acts: Background[Callable[[], None]] = Background("acts", call, self._say, 0.0)
+        self._looks: Background[None] = Background("looks", self._take_look, self._say)
+        self._questions: Background[Callable[[], None]] = Background("questions", call, self._say)
+        self._acts: Background[Callable[[], None]] = Background("acts", call, self._say)
 
     def compose(self) -> ComposeResult:
         """Yield what is on the screen."""
