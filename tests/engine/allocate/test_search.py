@@ -79,7 +79,7 @@ def world(tmp_path: pathlib.Path) -> Iterator[World]:
 
 def claimed(world: World, wanted: Wanted = ONE, wait_s: float | None = None, say: Callable[[str], None] = str) -> str:
     got = claim(world, Request(wanted, wait_s=wait_s), program="train", say=say)
-    return ",".join(held.uuid for held in got.claims)
+    return ",".join(str(gpu.uuid) for gpu in got.gpus)
 
 
 def test_a_gpu_that_a_job_without_fallow_takes_before_the_second_look_is_given_back_for_another(world: World) -> None:

@@ -38,8 +38,7 @@ _OUT_OF_THE_WAY = 400  # shells and scripts use low descriptors themselves, and 
 class Held:
     """A claim or a mark of this process."""
 
-    def __init__(self, uuid: str, fd: int, byte: int) -> None:
-        self.uuid = uuid
+    def __init__(self, fd: int, byte: int) -> None:
         self._fd = fd
         self._byte = byte
         self._pid = os.getpid()
@@ -77,7 +76,7 @@ def take(folder: ClaimFolder, uuid: str, note: Note, byte: int = CLAIM, *, share
         if folder.has(uuid, fd):
             with suppress(OSError):  # on a full disk the lock works without its note
                 os.pwrite(fd, written(note).ljust(_NOTE_BYTES), byte * _NOTE_BYTES)
-            return Held(uuid, fd, byte)
+            return Held(fd, byte)
         os.close(fd)  # the file was removed meanwhile: a lock on it excludes no process
         folder.refresh()
 

@@ -11,10 +11,10 @@ def stack_file_name(pid: int, birth: int) -> str:
     return f"stacks-{pid}-{birth}.txt"
 
 
-def remove_oldest(folder: str, most_files: int = _MOST_FILES) -> None:
+def remove_oldest(folder: str) -> None:
     """Remove the oldest files with stacks, until there are no more than so many."""
     with suppress(OSError), os.scandir(folder) as entries:
         files = [entry for entry in entries if entry.name.startswith("stacks-") and entry.name.endswith(".txt")]
         files.sort(key=lambda entry: -entry.stat(follow_symlinks=False).st_mtime_ns)
-        for entry in files[most_files:]:
+        for entry in files[_MOST_FILES:]:
             os.unlink(entry.path)

@@ -11,21 +11,17 @@ class Publisher:
     """Holds the last board. Replacing a reference is atomic, so readers need no lock."""
 
     def __init__(self) -> None:
-        self._board: Board | None = None
+        self.board: Board | None = None
+        """The last board; None before the first tick."""
         self._callbacks: tuple[Callable[[Board], None], ...] = ()
         self.recent = RecentMinutes()
         """What the boards of the last minutes showed."""
         self.paused_until_s = 0.0
         """Until then, by the monotonic clock, readers of the board should leave the processor to a yield."""
 
-    @property
-    def board(self) -> Board | None:
-        """Return the last board; None before the first tick."""
-        return self._board
-
     def publish(self, board: Board) -> None:
         """Replace the board, and call the subscribers. Only from the main thread."""
-        self._board = board
+        self.board = board
         self.recent.add(board.status)
         for callback in self._callbacks:
             with suppress(RuntimeError):  # the event loop of the subscriber was just closed

@@ -35,8 +35,9 @@ class World:
         self.environ = environ if simulate is None else {**environ, "FALLOW_SIMULATE": simulate}
         self.proc = Proc()
         self.clock: Clock = clock if clock is not None else SystemClock()
-        self._simulate = self.environ.get("FALLOW_SIMULATE")
-        if self._simulate:
+        self.simulated = self.environ.get("FALLOW_SIMULATE") or None
+        """The simulated machine that was asked for, as it was written; None if the GPUs are real."""
+        if self.simulated is not None:
             self.environ = _on_own_machine(self.environ)
 
     @cached_property
@@ -49,7 +50,7 @@ class World:
         self.gpu_reader = self._open_reader(tell)
 
     def _open_reader(self, instead: "Callable[[NoDriver], None] | None") -> GpuReader:
-        if self._simulate:
+        if self.simulated is not None:
             from fallow.readers.simulated_reader import SimulatedReader
 
             return SimulatedReader(os.uname().nodename, self.clock, self.proc, self.environ)
@@ -110,11 +111,6 @@ class World:
         from fallow.core.visibility import Viewer
 
         return Viewer(self.user, everything=os.geteuid() == 0)
-
-    @property
-    def simulated(self) -> str | None:
-        """Return the simulated machine that was asked for, as it was written; None if the GPUs are real."""
-        return self._simulate or None
 
     def terminals(self) -> "Terminals":
         """Return the reader of people at terminals; the terminals are in FALLOW_TERMINALS, else in /dev."""
