@@ -11,7 +11,7 @@ from fallow.core.errors import NotEnoughGpus
 from fallow.core.units import bytes_for_people
 from fallow.core.value import value
 from fallow.workloads.cuda import Argument, Device
-from fallow.workloads.products import THREADS, Product
+from fallow.workloads.products import BLOCKS_PER_MULTIPROCESSOR, THREADS, Product
 from fallow.workloads.work import MemoryFreed
 
 _GRAIN = 2 * 2**20  # the driver's own
@@ -115,11 +115,10 @@ class Bench:
         self.device = device
         self.memory = memory
         self.product = product
-        self.blocks = device.multiprocessors * product.blocks_per_multiprocessor
+        self.blocks = device.multiprocessors * BLOCKS_PER_MULTIPROCESSOR
         names = ("fallow_fill", "fallow_check", "fallow_compare", "fallow_multiply")
         self._fill, self._check, self._compare, self._multiply = device.kernels(product.source, *names)
-        self._marks = [device.event(), device.event()]
-        self._sent = 0
+        self._marks = device.event(), device.event()
         # Not freed with the rest, because it is read once more after that.
         self._wrong = memory.keep(8).address
 
@@ -144,11 +143,9 @@ class Bench:
         self._send(self._multiply, self.blocks, THREADS, *where, tiles, c_uint32(steps))
 
     def pace(self) -> None:
-        """Record an event, and wait for the one before, so that no more than two kernels wait."""
-        self.device.mark(self._marks[self._sent % 2])
-        self._sent += 1
-        if self._sent > 1:
-            self.device.wait_for(self._marks[self._sent % 2])
+        """Wait for what was sent before the last call, so that no more than two kernels wait."""
+        self.device.wait_for(self._marks[1])
+        self.device.mark(self._marks[1])
 
     def time_ms(self, operands: Chunk, result: Chunk, steps: int) -> float:
         """Return how long one multiplication takes."""

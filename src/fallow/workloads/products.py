@@ -10,6 +10,7 @@ from fallow.core.value import value
 from fallow.workloads import ptx
 
 THREADS = 128
+BLOCKS_PER_MULTIPROCESSOR = 3
 RESULT_WORDS = 128
 """The sums that each thread computes."""
 
@@ -24,7 +25,6 @@ class Product:
     """Floating-point operations of one block in one step."""
     tile_bytes: int
     """How much one block reads from memory in one step."""
-    blocks_per_multiprocessor: int
 
 
 @value
@@ -79,7 +79,6 @@ def best(capability: tuple[int, int]) -> Product:
         ptx.module(instruction.version, instruction.target, kernel),
         flop_per_step=_WARPS * _ROWS * _COLUMNS * _REPEATS * instruction.flop,
         tile_bytes=_WARPS * loads * 512,
-        blocks_per_multiprocessor=3,
     )
 
 
