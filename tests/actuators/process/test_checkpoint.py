@@ -31,7 +31,7 @@ for line in sys.stdin:
 
 
 class Suspender:
-    """A process that suspends others: `suspender("lock", pid, 100)`."""
+    """A process that suspends others: `suspender("lock", pid)`."""
 
     def __init__(self, environ: dict[str, str]) -> None:
         self.process = subprocess.Popen(
@@ -76,7 +76,7 @@ def test_a_process_is_suspended_and_goes_on(
     hands = suspender()
     assert hands("why_not") is None
     assert [hands("state", each) for each in (job.pid, os.getpid())] == ["running", None], "we have no CUDA"
-    assert hands("lock", job.pid, 1000) is None
+    assert hands("lock", job.pid) is None
     assert hands("state", job.pid) == "locked"
     job.begin("code(driver.cuCtxSynchronize())")
     assert hands("checkpoint", job.pid) is None
@@ -98,9 +98,9 @@ def test_what_the_driver_refuses_is_a_sentence_and_may_be_tried_again(
     refused = {"failed": f"pid {job.pid} could not be checkpointed: CUDA_ERROR_ILLEGAL_STATE"}
     assert hands("checkpoint", job.pid) == refused, "it is not locked"
     world.fault("cuCheckpointProcessLock", error=600)
-    assert hands("lock", job.pid, 50) == {"failed": f"pid {job.pid} did not come to rest in time, and goes on"}
+    assert hands("lock", job.pid) == {"failed": f"pid {job.pid} did not come to rest in time, and goes on"}
     world.heal()
-    hands("lock", job.pid, 1000)
+    hands("lock", job.pid)
     hands("checkpoint", job.pid)
     before, world[0].memory_used = world[0].memory_used, world[0].memory_total
     assert hands("restore", job.pid) == {"failed": f"pid {job.pid} could not be restored: CUDA_ERROR_OUT_OF_MEMORY"}
@@ -113,7 +113,7 @@ def test_a_driver_that_is_too_old_is_named(world: World, suspender: Callable[...
     world.cuda_version = 12040
     hands = suspender()
     assert hands("why_not") == "suspending needs a driver for CUDA 12.8 or newer (570); this one speaks 12.4"
-    assert hands("lock", 1, 1) == {"failed": hands("why_not")}
+    assert hands("lock", 1) == {"failed": hands("why_not")}
 
 
 def test_without_a_cuda_driver_it_says_so(

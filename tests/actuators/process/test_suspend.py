@@ -29,7 +29,7 @@ class Driver:
     def state(self, pid: int) -> str:
         return self.states.get(pid, "running")
 
-    def lock(self, pid: int, _: int) -> None:
+    def lock(self, pid: int) -> None:
         self.before_lock(pid)
         self._do("lock", pid, "running", "locked")
 

@@ -30,7 +30,7 @@ class Driver:
     def state(self, pid: int) -> str:
         return self.states.get(pid, "running")
 
-    def lock(self, pid: int, _: int) -> None:
+    def lock(self, pid: int) -> None:
         self.states[pid] = "locked"
 
     def checkpoint(self, pid: int) -> None:

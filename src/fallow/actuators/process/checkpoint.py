@@ -7,13 +7,14 @@ list it. It may be killed in any of these states. Which process is suspended, an
 elsewhere. The calls take as long as moving the memory takes (0.6 s a GiB), and other threads go on meanwhile.
 """
 
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 from fallow.core.errors import FallowError
 from fallow.core.missing import remedy
 
 State = Literal["running", "locked", "checkpointed", "failed"]
-_STATES: dict[int, State] = {0: "running", 1: "locked", 2: "checkpointed", 3: "failed"}
+_STATES: dict[int, State] = {0: "running", 1: "locked", 2: "checkpointed"}
+_LOCK_WITHIN_MS = 2000
 _NEEDS = 12080  # CUDA 12.8, which drivers support from 570 on
 _OK = 0
 _TIMED_OUT = "CUDA_ERROR_NOT_READY"
@@ -40,23 +41,17 @@ class Checkpoint:
 
     def state(self, pid: int) -> State | None:
         """Return the state of the process; None if it is no CUDA process."""
-        self._ready()
-        answer = self._driver.cuCheckpointProcessGetState(pid)
-        code, number = answer[0], answer[1] if len(answer) > 1 else None
+        code, *number = self._opened().cuCheckpointProcessGetState(pid)
         if int(code) != _OK:
             if code.name in _NO_SUCH:
                 return None
             raise CheckpointFailed(f"the driver does not report the state of pid {pid}: {code.name}")
-        found = _STATES.get(int(cast("int", number)))
-        if found is None:
-            raise CheckpointFailed(f"pid {pid} is in a state that fallow does not know: {number}")
-        return found
+        return _STATES.get(int(number[0]), "failed")
 
-    def lock(self, pid: int, timeout_ms: int) -> None:
-        """Keep the process from sending work to the GPU; after the timeout fail, and leave it running."""
-        self._ready()
-        limits = self._driver.CUcheckpointLockArgs()
-        limits.timeoutMs = timeout_ms
+    def lock(self, pid: int) -> None:
+        """Keep the process from sending work to the GPU; fail if it does not come to rest, and leave it running."""
+        limits = self._opened().CUcheckpointLockArgs()
+        limits.timeoutMs = _LOCK_WITHIN_MS
         self._do("Lock", "locked", pid, limits)
 
     def checkpoint(self, pid: int) -> None:
@@ -72,9 +67,8 @@ class Checkpoint:
         self._do("Unlock", "unlocked", pid)
 
     def _do(self, step: str, done: str, pid: int, arguments: object = None) -> None:
-        self._ready()
         try:
-            (code,) = getattr(self._driver, f"cuCheckpointProcess{step}")(pid, arguments)
+            (code,) = getattr(self._opened(), f"cuCheckpointProcess{step}")(pid, arguments)
         except RuntimeError as error:  # a driver that lacks the call
             raise CheckpointFailed(f"the driver cannot suspend: {error}") from None
         if code.name == _TIMED_OUT:
@@ -101,7 +95,8 @@ class Checkpoint:
         self._driver = driver
         return None
 
-    def _ready(self) -> None:
+    def _opened(self) -> Any:  # noqa: ANN401  the vendor's module
         why_not = self.why_not()
         if why_not is not None:
             raise CheckpointFailed(why_not)
+        return self._driver

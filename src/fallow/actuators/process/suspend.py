@@ -15,8 +15,6 @@ from fallow.actuators.process.signals import Handle
 from fallow.core.errors import NotPermitted
 from fallow.core.process import Process, ProcessTable
 
-_LOCK_WITHIN_MS = 2000
-
 
 class StaysOff(CheckpointFailed):
     """Processes could be neither taken off together nor put back: some are off, and wait to be woken."""
@@ -37,7 +35,7 @@ class _Held:
 
     def lock(self) -> bool:
         """Keep it from sending work to the GPU; return False if it has ended."""
-        if self.do(lambda pid: self.driver.lock(pid, _LOCK_WITHIN_MS)):
+        if self.do(self.driver.lock):
             return True
         with suppress(CheckpointFailed):
             if self.driver.state(self.process.pid) == "locked":
