@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 
 from fallow.actuators.host.power import PowerAction
+from fallow.core.actions import PowerOff
 from fallow.core.fillers import Presence
 from fallow.core.findings import Outcome
 from fallow.core.gpu import Gpu, Holder, Memory, Recent, Snapshot
@@ -252,7 +253,7 @@ class RecordedActions:
         return None
 
     def do(self, action: PowerAction, reason: str) -> Outcome:
-        return self._done(action.name.lower(), reason)
+        return self._done("shutdown" if isinstance(action, PowerOff) else "reboot", reason)
 
     def announce(self, text: str) -> Outcome:
         return self._done(f"announce: {text}", "announced")

@@ -7,9 +7,10 @@ import pytest
 
 from fallow.actuators.host.power import DryRunPower, PowerAction, SystemPower
 from fallow.actuators.host.write_terminals import write_to
+from fallow.core.actions import PowerOff, Reboot
 from fallow.core.findings import Outcome
 
-SHUTDOWN, REBOOT = PowerAction.SHUTDOWN, PowerAction.REBOOT
+SHUTDOWN, REBOOT = PowerOff(), Reboot()
 
 
 class Machine:

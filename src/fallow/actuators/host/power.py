@@ -3,10 +3,10 @@
 import os
 from collections.abc import Mapping
 from contextlib import suppress
-from enum import Enum
 
 from fallow.actuators.process import programs
 from fallow.actuators.process.spawn import find
+from fallow.core.actions import PowerOff, Reboot, in_words
 from fallow.core.errors import CannotRun, NotPermitted
 from fallow.core.findings import Outcome
 from fallow.core.units import printable
@@ -15,19 +15,9 @@ _ANSWERS_WITHIN_S = 30.0
 _NO_COMMAND = "there is neither systemctl nor shutdown on the PATH"
 _PERMIT = "run as root, or permit it with polkit"
 _LOGIND = ("org.freedesktop.login1", "/org/freedesktop/login1", "org.freedesktop.login1.Manager")
-
-
-class PowerAction(Enum):
-    """Shut down or reboot: the word of systemctl, the option of shutdown(8), the question to logind, and in words."""
-
-    SHUTDOWN = ("poweroff", "-h", "CanPowerOff", "turn the machine off")
-    REBOOT = ("reboot", "-r", "CanReboot", "restart the machine")
-
-    def __init__(self, systemctl: str, shutdown: str, question: str, words: str) -> None:
-        self.systemctl = systemctl
-        self.shutdown = shutdown
-        self.question = question
-        self.words = words
+_WORDS = {PowerOff: ("poweroff", "-h", "CanPowerOff"), Reboot: ("reboot", "-r", "CanReboot")}
+"""The word of systemctl, the option of shutdown(8) and the question to logind."""
+PowerAction = PowerOff | Reboot
 
 
 class SystemPower:
@@ -39,32 +29,35 @@ class SystemPower:
     def can(self, action: PowerAction) -> NotPermitted | None:
         """Return None for root, and for others if logind permits it without a password; else why not."""
         if self._command(action, "") is None:
-            return NotPermitted(f"cannot {action.words}: {_NO_COMMAND}", "add the folder of one of them to the PATH")
+            return NotPermitted(
+                f"cannot {in_words(action)}: {_NO_COMMAND}", "add the folder of one of them to the PATH"
+            )
         if os.geteuid() == 0:
             return None
+        question = _WORDS[type(action)][2]
         try:
-            answer = programs.run(["busctl", "call", *_LOGIND, action.question], self._environ, _ANSWERS_WITHIN_S)
+            answer = programs.run(["busctl", "call", *_LOGIND, question], self._environ, _ANSWERS_WITHIN_S)
         except CannotRun:
-            why = f"not permitted to {action.words}: not root, and without busctl logind cannot be asked"
+            why = f"not permitted to {in_words(action)}: not root, and without busctl logind cannot be asked"
             return NotPermitted(why, _PERMIT)
         if answer.ok and b'"yes"' in answer.output:
             return None
         said = answer.last_line or "nothing"
-        why = f"not permitted to {action.words}: not root, and logind, asked {action.question}, answers {said}"
+        why = f"not permitted to {in_words(action)}: not root, and logind, asked {question}, answers {said}"
         return NotPermitted(why, _PERMIT)
 
     def do(self, action: PowerAction, reason: str) -> Outcome:
         """Make the system shut down or reboot. If this succeeds, that has begun."""
         command = self._command(action, reason)
         if command is None:
-            return Outcome(False, f"could not {action.words}: {_NO_COMMAND}")
+            return Outcome(False, f"could not {in_words(action)}: {_NO_COMMAND}")
         try:
             ran = programs.run(command, self._environ, _ANSWERS_WITHIN_S)
         except CannotRun as error:
-            return Outcome(False, f"could not {action.words}: {error}")
+            return Outcome(False, f"could not {in_words(action)}: {error}")
         if ran.ok:
             return Outcome(True, f"{' '.join(command[:2])}: {reason}")
-        return Outcome(False, f"could not {action.words}: {command[0]} says: {ran.failure}")
+        return Outcome(False, f"could not {in_words(action)}: {command[0]} says: {ran.failure}")
 
     def announce(self, text: str) -> Outcome:
         """Announce through wall(1)."""
@@ -77,7 +70,8 @@ class SystemPower:
         return Outcome(ran.ok, "announced to all terminals" if ran.ok else f"wall failed: {ran.failure}")
 
     def _command(self, action: PowerAction, reason: str) -> list[str] | None:
-        for command in (["systemctl", action.systemctl], ["shutdown", action.shutdown, "now", printable(reason)]):
+        word, option, _ = _WORDS[type(action)]
+        for command in (["systemctl", word], ["shutdown", option, "now", printable(reason)]):
             with suppress(CannotRun):
                 find(command, self._environ)
                 return command
@@ -98,7 +92,7 @@ class DryRunPower:
 
     def do(self, action: PowerAction, reason: str) -> Outcome:
         """Only say what would be done."""
-        return Outcome(True, f"would {action.words}{self._why}: {reason}")
+        return Outcome(True, f"would {in_words(action)}{self._why}: {reason}")
 
     def announce(self, text: str) -> Outcome:
         """Only say what would be done."""

@@ -5,7 +5,7 @@ from typing import assert_never
 
 from fallow.actuators.host import notice
 from fallow.actuators.host.hooks import DryRunHooks, Hooks, SystemHooks, unreadable
-from fallow.actuators.host.power import DryRunPower, Power, PowerAction, SystemPower
+from fallow.actuators.host.power import DryRunPower, Power, SystemPower
 from fallow.core.actions import EndGuard, HostAction, Notify, PowerOff, Reboot, RunCommand, SendSignal
 from fallow.core.errors import FallowError, WrongUsage
 from fallow.core.findings import Outcome
@@ -72,7 +72,7 @@ def each_shortcoming(
             case Notify():
                 found.append(next(to_send))
             case PowerOff() | Reboot():
-                found.append(host_actuators.power.can(_POWER[type(action)]))
+                found.append(host_actuators.power.can(action))
             case _:
                 assert_never(action)
     return found
@@ -102,10 +102,8 @@ def perform(
             return host_actuators.hooks.run_command(line, {"FALLOW_BECAUSE": printable(because)})
         case Notify(url=url, because=because):
             return host_actuators.hooks.notify(url, title, because)
-        case PowerOff(because=because):
-            return host_actuators.power.do(PowerAction.SHUTDOWN, because)
-        case Reboot(because=because):
-            return host_actuators.power.do(PowerAction.REBOOT, because)
+        case PowerOff(because=because) | Reboot(because=because):
+            return host_actuators.power.do(action, because)
     assert_never(action)
 
 
@@ -116,7 +114,4 @@ def nobody_to_signal() -> FallowError | None:
 
 def touches_machine(actions: tuple[HostAction, ...]) -> bool:
     """Return whether one of the actions ends everything on the machine, so that every protection forbids it."""
-    return any(type(action) in _POWER for action in actions)
-
-
-_POWER: dict[type, PowerAction] = {PowerOff: PowerAction.SHUTDOWN, Reboot: PowerAction.REBOOT}
+    return any(isinstance(action, PowerOff | Reboot) for action in actions)
