@@ -13,7 +13,7 @@ from fallow.core.reservations import Claim, Waiter
 from fallow.core.settling import SETTLING_S, Settling, settle
 from fallow.core.standing import Around, filler_of, standing
 from fallow.core.unknown import Unknown
-from fallow.core.value import replace, value
+from fallow.core.value import replace
 from fallow.core.visibility import seen_by
 from fallow.engine.machine.claims_seen import line, seen_reservations
 from fallow.engine.machine.world import World
@@ -66,12 +66,13 @@ class Watcher:
         """Return the status of a snapshot with described holders."""
         waiters = _line(self._world)
         gpus = tuple(
-            self._gpu_status(gpu, snapshot, _read_claims(self._world, gpu, waiters)) for gpu in snapshot.gpus
+            self._gpu_status(gpu, snapshot, sum(gpu.uuid in waiter.gpus for waiter in waiters))
+            for gpu in snapshot.gpus
         )
         return Status(snapshot.host, snapshot.simulated, snapshot.wall_s, gpus)
 
-    def _gpu_status(self, gpu: Gpu, snapshot: Snapshot, claims: "_Claims") -> GpuStatus:
-        around = Around(claims.claim, claims.fillers, _gone(self._world, gpu, claims))
+    def _gpu_status(self, gpu: Gpu, snapshot: Snapshot, waiting: int) -> GpuStatus:
+        around = _around(self._world, gpu)
         finding = self._check_hang(gpu, snapshot, standing(gpu, around))
         finding = self._check_newcomer(gpu, finding, around)
         now, settled = settle(self._before.get(gpu.label), finding, snapshot.at_s, self._gap_s)
@@ -80,9 +81,9 @@ class Watcher:
             gpu,
             settled,
             now.for_s,
-            claims.claim,
-            waiting=claims.waiting,
-            filler=filler_of(gpu, claims.fillers),
+            around.claim,
+            waiting=waiting,
+            filler=filler_of(gpu, around.fillers),
             filler_pids=tuple(sorted(around.ignored)),
         )
 
@@ -130,16 +131,6 @@ def _is_known(known: Mapping[int, int | Unknown], pid: int, birth: int | Unknown
     return before is not None and (before == birth or isinstance(before, Unknown) or isinstance(birth, Unknown))
 
 
-@value
-class _Claims:
-    """The claim on a GPU, its line and its fillers."""
-
-    claim: Claim | Unknown | None = None
-    waiting: int = 0
-    fillers: frozenset[int] = frozenset()
-    """The holders that yield."""
-
-
 def _line(world: World) -> Sequence[Waiter]:
     """Return the launches that wait; none if the claim folder cannot be read, as each GPU's claim shows then."""
     try:
@@ -148,24 +139,18 @@ def _line(world: World) -> Sequence[Waiter]:
         return ()
 
 
-def _read_claims(world: World, gpu: Gpu, waiters: Sequence[Waiter]) -> _Claims:
-    """Return the claim, the number of waiting launches and the fillers; Unknown if the folder cannot be read."""
-    uuid = gpu.uuid
-    if isinstance(uuid, Unknown):
-        return _Claims(uuid)
+def _around(world: World, gpu: Gpu) -> Around:
+    """Return the claim on a GPU and its fillers; an unknown claim if the folder cannot be read."""
+    if isinstance(gpu.uuid, Unknown):
+        return Around(gpu.uuid)
     try:
-        found = seen_reservations(world, uuid)
+        found = seen_reservations(world, gpu.uuid)
     except FallowError as error:
-        return _Claims(Unknown(str(error)))
-    waiting = sum(uuid in waiter.gpus for waiter in waiters)
-    return _Claims(found.claim, waiting, frozenset() if found.filler is None else filler_pids(world, gpu))
-
-
-def _gone(world: World, gpu: Gpu, claims: _Claims) -> frozenset[int]:
-    """Return the holders of a filled GPU that have ended since the look, as a filler's children do all the time."""
-    if not claims.fillers or isinstance(gpu.holders, Unknown):
-        return frozenset()
-    return frozenset(holder.pid for holder in gpu.holders if has_ended(world, holder.pid))
+        return Around(Unknown(str(error)))
+    fillers = frozenset() if found.filler is None else filler_pids(world, gpu)
+    if not fillers or isinstance(gpu.holders, Unknown):
+        return Around(found.claim)
+    return Around(found.claim, fillers, frozenset(each.pid for each in gpu.holders if has_ended(world, each.pid)))
 
 
 def _with_counters(world: World, snapshot: Snapshot) -> Snapshot:
