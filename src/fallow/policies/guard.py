@@ -222,13 +222,11 @@ def _against(loads: Loads, blockers: Sequence[Reason | Unknown], rules: GuardRul
     least = _least(loads, rules.across)
     if least >= rules.idle_below:
         return _load_reason(least, rules)
-    unknowns: list[Unknown] = []
     for blocker in blockers:
         if not isinstance(blocker, Unknown):
             return blocker
-        unknowns.append(blocker)
     unknown = _unknown(loads)
-    return unknown if unknown is not None else next(iter(unknowns), None)
+    return unknown if unknown is not None else next(iter(blockers), None)
 
 
 def _least(loads: Loads, across: Across) -> float:

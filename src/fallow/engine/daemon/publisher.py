@@ -13,25 +13,16 @@ class Publisher:
     def __init__(self) -> None:
         self.board: Board | None = None
         """The last board; None before the first tick."""
-        self._callbacks: tuple[Callable[[Board], None], ...] = ()
+        self.when_published: Callable[[Board], None] = lambda _: None
+        """Called in the main thread with each new board; it may only schedule work."""
         self.recent = RecentMinutes()
         """What the boards of the last minutes showed."""
         self.paused_until_s = 0.0
         """Until then, by the monotonic clock, readers of the board should leave the processor to a yield."""
 
     def publish(self, board: Board) -> None:
-        """Replace the board, and call the subscribers. Only from the main thread."""
+        """Replace the board, and tell who listens. Only from the main thread."""
         self.board = board
         self.recent.add(board.status)
-        for callback in self._callbacks:
-            with suppress(RuntimeError):  # the event loop of the subscriber was just closed
-                callback(board)
-
-    def subscribe(self, callback: Callable[[Board], None]) -> Callable[[], None]:
-        """Call this in the main thread with each new board; it may only schedule work. Return what ends that."""
-        self._callbacks = (*self._callbacks, callback)
-
-        def end() -> None:
-            self._callbacks = tuple(each for each in self._callbacks if each is not callback)
-
-        return end
+        with suppress(RuntimeError):  # the event loop of who listens was just closed
+            self.when_published(board)

@@ -104,9 +104,9 @@ def make_app(sources: Sources) -> Starlette:
         watchers.open()
         if sources.board() is not None:
             pulse.beat()
-        end = sources.publisher.subscribe(tick)
+        sources.publisher.when_published = tick
         yield
-        end()
+        sources.publisher.when_published = lambda _: None
         watchers.close()
 
     routes = Routes()
