@@ -68,7 +68,6 @@ def test_a_filler_is_what_fill_would_make_of_the_same_words() -> None:
         FillRules(30.0, Yield.SUSPEND, 2.0, 5.0, 3.0),
         PresenceRules(True, 60.0, (), (60, 120)),
         name="a",
-        together=True,
         eager=True,
         ignore=("mon",),
         log="/l",

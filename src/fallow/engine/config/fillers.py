@@ -98,7 +98,6 @@ class Filler(Section):
             FillRules(self.idle_for, self.yields, self.grace, self.suspend_within, longest_gap_s),
             PresenceRules(people.users == "yield", people.user_idle, people.ignore_user, self.between),
             name=self.name,
-            together=self.together,
             eager=self.eager,
             ignore=self.ignore,
             log=self.at_home(self.log),

@@ -40,7 +40,6 @@ class FillerSpec:
     rules: FillRules = FillRules()
     presence_rules: PresenceRules = PresenceRules()
     name: str = "filler"
-    together: bool = False
     eager: bool = False
     ignore: tuple[str, ...] = ()
     log: str | None = None

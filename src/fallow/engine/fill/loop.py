@@ -258,17 +258,15 @@ class FillLoop:
         ours = filled or slot.wants
         ignored = {holder.pid: holder for holder in gpu.holders if self._is_ignored(slot, holder, ours=ours)}
         slot.held_bytes[uuid] = sum(known(holder.memory_bytes, 0) for holder in ignored.values())
-        others = (holder for holder in gpu.holders if holder.pid not in ignored)
-        gpu = replace(gpu, holders=tuple(map(self._described, others)))
+        others = [holder for holder in gpu.holders if holder.pid not in ignored]
+        describe = self._world.proc.describe
+        gpu = replace(gpu, holders=tuple(describe(each) if each.user is NOT_ASKED else each for each in others))
         protection = None
         if self.protections:
             touched = Affected(uuids_with_cards([gpu]), labels=labels_with_cards([gpu]))
             protection = leave_alone(touched, self._world.clock.wall_s(), self.protections)
         reservations = replace(reservations, filler=None) if ours else reservations
         return sign(Scene(gpu, reservations, protection, ours or bool(ignored)))
-
-    def _described(self, holder: Holder) -> Holder:
-        return self._world.proc.describe(holder) if holder.user is NOT_ASKED else holder
 
     def _is_ignored(self, slot: FillerSlot, holder: Holder, *, ours: bool) -> bool:
         if not self._lineage(holder.pid):

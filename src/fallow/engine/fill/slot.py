@@ -147,8 +147,8 @@ class FillerSlot:
         """Ask the filler to leave, before `end` waits for it, so that several leave at the same time."""
         if self.filler is not None and self.filler.presence is Presence.RUNNING:
             self.filler.ask()
-            action = partial(self._run.journal.action, self._subject, "ask to leave")
-            self._untold.append(lambda: action(Reason("fallow_ends"), self._keys))
+            reason = Reason("fallow_ends")
+            self._untold.append(partial(self._run.journal.action, self._subject, "ask to leave", reason, self._keys))
 
     def end(self, until_s: float) -> None:
         """End the filler, by force after `until_s`. A suspended one stays suspended, and its pid is reported."""

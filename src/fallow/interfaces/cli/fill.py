@@ -77,7 +77,7 @@ def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
     spec = _spec(args)
     check_command(spec, world.environ)
     gpus = gpus_to_fill(world, args.gpus, voice.note)
-    places = [gpus] if spec.together else [(gpu,) for gpu in gpus]
+    places = [gpus] if args.together else [(gpu,) for gpu in gpus]
     with open_run(world, voice.note, dry_run=args.dry_run) as run_:
         unstoppable()
         voice.never_wait()
@@ -113,7 +113,6 @@ def _spec(args: argparse.Namespace) -> FillerSpec:
         rules,
         presence,
         name="dry run of a filler" if args.dry_run else "filler",
-        together=args.together,
         eager=args.eager,
         ignore=tuple(args.ignore),
         log=args.log if args.log is None or os.path.isabs(args.log) else os.path.join(_here(), args.log),
