@@ -153,6 +153,18 @@ def test_no_signal_is_sent_on_missing_data(machine: Machine, missing: Callable[[
         assert machine.done == [f"SIGKILL to {JOB}"]
 
 
+def test_a_dry_run_sends_no_signal_to_the_attached_process(machine: Machine) -> None:
+    machine.proc.start(JOB)
+    rules = GuardRules((SendSignal("KILL"),), idle_for_s=5.0, countdown_s=0.0)
+    with open_run(machine.world, machine.told.append, dry_run=True) as run:
+        guard = GuardLoop(run, rules, attach=JOB, armed=True, host=machine.host)
+        for _ in range(10):
+            machine.clock.sleep(1.0)
+            guard.turn(machine.world.gpu_reader.look(Depth.ALL))
+    assert machine.said(f"would send SIGKILL to pid {JOB}")
+    assert machine.done == []
+
+
 def test_an_action_that_fails_is_tried_three_times_and_the_machine_goes_down_all_the_same(machine: Machine) -> None:
     notice, run = "notify: ntfy://topic", "run: sync"
     machine.actions.outcomes = {notice: [FAILS] * 9, run: [PermissionError("a hook that became root")] * 9}
