@@ -11,9 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fallow.actuators.claims.claims import take
 from fallow.core.fillers import Presence, Yield
 from fallow.engine.fill.loop import FillLoop
 from fallow.engine.history.run import Report, Run
+from fallow.engine.machine.claims_seen import our_note
 from fallow.engine.machine.clock import minute_of_day
 from tests.harness import Machine
 from tests.length import examples
@@ -151,6 +153,20 @@ def test_a_gpu_that_was_opened_is_looked_at_as_soon_as_the_driver_may_list_who_i
     machine.daemon.turn()
     machine.clock.sleep(0.03)
     machine.daemon.turn()
+    assert on(machine) == []
+
+
+def test_a_claim_makes_a_filler_leave_before_the_next_tick(machine: Machine) -> None:
+    (machine.folder / "dev" / "nvidia0").touch()
+    machine.gpu(0).shows(minor=0)
+    configure(machine, filler("spare"))
+    machine.pass_(seconds=5)
+    machine.daemon.turn()
+    assert on(machine) == ["spare on GPU 0"]
+    claim = take(machine.world.folder, str(machine.gpu(0).uuid), our_note(machine.world, "train"))
+    assert claim is not None
+    machine.daemon.turn()
+    claim.end()
     assert on(machine) == []
 
 
