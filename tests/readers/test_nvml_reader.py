@@ -69,6 +69,10 @@ def look(world: World, fallow: Fallow, peaks: list[float | None]) -> Iterator[Lo
         reader.stdin.close()  # type: ignore[union-attr]
 
 
+def test_the_first_look_may_come_long_after_the_driver_was_opened(world: World, look: Look) -> None:
+    assert look(10.0) == [[world[0].uuid, None]]
+
+
 def test_an_empty_gpu_is_asked_for_samples_every_ten_seconds_and_for_mig_every_minute(
     world: World, look: Look
 ) -> None:

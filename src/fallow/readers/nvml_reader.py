@@ -76,7 +76,7 @@ class NvmlReader:
         self._last: tuple[Gpu, ...] = ()
         self._why_closed = ""
         self._blind_since_s: float | None = None
-        """Since when no GPU has been readable, or when the driver was last opened."""
+        """Since when no GPU has been readable, or when the driver was last opened in vain."""
         self._opening: _DriverCall[int | str] | None = None
 
     def open(self) -> None:
@@ -93,6 +93,7 @@ class NvmlReader:
             self._why_closed = f"the NVIDIA driver has not answered {hung[start.key]} for {limit_s:g} s"
             raise NoDriver(self._why_closed)
         self._cards = [Card(index) for index in range(start.answer)]
+        self._blind_since_s = None
 
     def look(self, depth: Depth) -> Snapshot:
         """Return all GPUs now."""
