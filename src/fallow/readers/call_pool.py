@@ -84,7 +84,7 @@ class _CallThread:
 
 
 class CallPool:
-    """Makes calls, and goes on without those that do not return."""
+    """Makes calls, and stops waiting for those that do not return in time."""
 
     def __init__(self, monotonic_s: Callable[[], float]) -> None:
         self._now = monotonic_s

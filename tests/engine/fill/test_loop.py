@@ -242,7 +242,7 @@ stretch = st.tuples(
 
 
 def deserving(wishes: Sequence[dict[str, str]]) -> list[str]:
-    """Who is where in the end if nothing speaks against anybody: each takes what those before it left."""
+    """Return the GPUs of each filler if nothing keeps it away: each takes what the fillers before it have left."""
     taken: dict[str, str] = {}
     for number, each in enumerate(wishes):
         cards = ("0", "1") if each["gpus"] == "all" else (each["gpus"],)

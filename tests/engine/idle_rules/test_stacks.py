@@ -1,4 +1,4 @@
-"""The stacks of a job are written before it is asked to end, also those of other users, by no link of theirs."""
+"""The stacks of a job are written before it is asked to end, also for other users, and never through a link."""
 
 import os
 import pathlib

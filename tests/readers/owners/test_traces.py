@@ -44,7 +44,7 @@ def test_a_cgroup_with_more_in_its_name_than_the_containers_is_another_one(tmp_p
 
 
 def test_a_process_in_a_cgroup_with_the_name_of_another_container_is_not_its(tmp_path: pathlib.Path) -> None:
-    """Whoever may make cgroups could have somebody else's container stopped."""
+    """A user who may make cgroups could otherwise have another user's container stopped."""
     in_cgroup(tmp_path, 7, f"0::/mine/libpod-{CONTAINER}\n".encode())
     in_cgroup(tmp_path, 8, f"0::/machine.slice/libpod-{CONTAINER}\n".encode())
     said = HttpAnswer(200, json.dumps({"Id": CONTAINER, "Name": "web", "State": {"Pid": 8}, "Config": {}}).encode())

@@ -1,6 +1,6 @@
 """What reserves GPUs, as everybody may see it: who has claimed one, who waits for it, and which filler is on it.
 
-Who that is, is what notes in the claim folder say: processes that live. Their users come from /proc. Any user can
+The notes in the claim folder name processes; those that live are shown, with their users from /proc. Any user can
 write a note, so before fallow acts on a claim it asks the kernel (readers/claim_owner).
 """
 
